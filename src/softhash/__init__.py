@@ -1,0 +1,25 @@
+"""softhash: the normaliser of a softmax over very many classes, from a few of them."""
+
+from softhash.exact import Exact
+from softhash.lsh import LSH
+from softhash.model import LogLinear
+from softhash.persist import load
+from softhash.proposals import Prior, Uniform
+from softhash.scoring import log_prob
+from softhash.types import Estimate, Estimator, Sample, Sampler
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LSH",
+    "Estimate",
+    "Estimator",
+    "Exact",
+    "LogLinear",
+    "Prior",
+    "Sample",
+    "Sampler",
+    "Uniform",
+    "load",
+    "log_prob",
+]

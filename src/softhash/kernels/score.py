@@ -1,0 +1,82 @@
+"""Inner products of queries with the classes drawn for them, given as CSR pairs.
+
+Two orders, same answers to the last bit: by query, which reads a row for every pair, and by class, which reads each
+row from memory once per batch and all its queries from cache. The second pays once rows recur.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from softhash.kernels._jit import inline, kernel
+
+CHUNKS_PER_THREAD = 8
+PAIRS_WORTH_SORTING = 4_096
+
+
+@inline
+def dot(a, b):
+    """Σ a_k b_k in float32."""
+    total = np.float32(0)
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    return total
+
+
+def chunks() -> int:
+    """Pieces of work for a parallel loop; results never depend on it."""
+    return CHUNKS_PER_THREAD * numba.get_num_threads()
+
+
+@kernel(parallel=False, fastmath=False)
+def sort_by_class(offsets, ids, n_classes):
+    """Pairs in class order: (position in the CSR arrays, query) of each, and where each class starts."""
+    starts = np.zeros(n_classes + 1, np.int64)
+    for i in ids:
+        starts[i + 1] += 1
+    for i in range(n_classes):
+        starts[i + 1] += starts[i]
+    position = np.empty(ids.shape[0], np.int64)
+    owner = np.empty(ids.shape[0], np.int32)
+    for q in range(offsets.shape[0] - 1):
+        for s in range(offsets[q], offsets[q + 1]):
+            slot = starts[ids[s]]
+            starts[ids[s]] = slot + 1
+            position[slot] = s
+            owner[slot] = q
+    return position, owner
+
+
+@kernel(parallel=False, fastmath=False)
+def owners(offsets):
+    """The query of each CSR slot."""
+    owner = np.empty(offsets[-1], np.int32)
+    for q in range(offsets.shape[0] - 1):
+        owner[offsets[q] : offsets[q + 1]] = q
+    return owner
+
+
+def order(offsets: NDArray, ids: NDArray, n_classes: int) -> tuple[NDArray, NDArray]:
+    """(position, query) of each pair in the order worth scoring them: by class where rows recur, else as they come."""
+    if len(ids) < PAIRS_WORTH_SORTING or len(offsets) < 3 or len(ids) < n_classes // 8:
+        return np.arange(len(ids), dtype=np.int64), owners(offsets)
+    return sort_by_class(offsets, ids, n_classes)
+
+
+@kernel()
+def _logits(rows, bias, queries, ids, position, owner, n_chunks, out):
+    pairs = position.shape[0]
+    for c in numba.prange(n_chunks):
+        for slot in range(c * pairs // n_chunks, (c + 1) * pairs // n_chunks):
+            i = ids[position[slot]]
+            out[position[slot]] = dot(rows[i], queries[owner[slot]]) + bias[i if bias.shape[0] > 1 else 0]
+
+
+def logits(rows: NDArray, bias: NDArray, queries: NDArray, offsets: NDArray, ids: NDArray) -> NDArray[np.float32]:
+    """θ_i·x_q + b_i for every CSR pair (q, i); bias has length N, or 1 for none."""
+    out = np.empty(len(ids), np.float32)
+    position, owner = order(offsets, ids, len(rows))
+    _logits(rows, bias, queries, ids, position, owner, chunks(), out)
+    return out
