@@ -13,20 +13,25 @@ from softhash.kernels.tables import FROM_FLOOR
 
 
 @exact_inline
+def exact_log_inclusion(cosine, bits, tables):
+    """log(1 − (1 − p^bits)^tables) for p = 1 − arccos(cosine)/π."""
+    log_bit = np.log(np.arccos(-cosine) / np.pi) if cosine < 0 else np.log1p(-np.arccos(cosine) / np.pi)
+    log_code = bits * log_bit
+    if log_code < -40:
+        return np.log(tables) + log_code
+    if log_code >= 0:
+        return 0.0
+    log_miss = tables * (np.log(-np.expm1(log_code)) if log_code > -0.693 else np.log1p(-np.exp(log_code)))
+    return np.log(-np.expm1(log_miss)) if log_miss > -0.693 else np.log1p(-np.exp(log_miss))
+
+
+@exact_inline
 def log_inclusion(cosine, nodes, reach, bits, tables):
-    """log(1 − (1 − p^bits)^tables) at this cosine: cubic Hermite between nodes, the formula itself beyond ±reach."""
-    cosine = min(max(cosine, -1.0), 1.0)
+    """The same by cubic Hermite interpolation between `nodes`, which span ±reach; the formula itself beyond."""
     if abs(cosine) >= reach:
-        p = np.arccos(-cosine) / np.pi
-        log_code = bits * (np.log(p) if cosine < 0 else np.log1p(-np.arccos(cosine) / np.pi))
-        if log_code < -40:
-            return np.log(tables) + log_code
-        if log_code >= 0:
-            return 0.0
-        miss = tables * (np.log(-np.expm1(log_code)) if log_code > -0.693 else np.log1p(-np.exp(log_code)))
-        return np.log(-np.expm1(miss)) if miss > -0.693 else np.log1p(-np.exp(miss))
+        return exact_log_inclusion(min(max(cosine, -1.0), 1.0), bits, tables)
     step = 2 * reach / (nodes.shape[0] - 1)
-    place = (cosine + reach) / step
+    place = (cosine + reach) * ((nodes.shape[0] - 1) / (2 * reach))
     k = min(int(place), nodes.shape[0] - 2)
     t = place - k
     rise = nodes[k + 1, 0] - nodes[k, 0]
@@ -35,27 +40,19 @@ def log_inclusion(cosine, nodes, reach, bits, tables):
     return nodes[k, 0] + t * rise + t * (1 - t) * ((1 - t) * a + t * b)
 
 
-@exact_inline
-def cosine_of(product, squared_norm, query_norm):
-    """cos of the angle between hashed vectors; a zero vector is at right angles to all but another zero."""
-    if squared_norm <= 0 or query_norm <= 0:
-        return 1.0 if squared_norm <= 0 and query_norm <= 0 else 0.0
-    return product / (np.sqrt(squared_norm) * query_norm)
-
-
-@exact_inline
-def centred_squared_norm(row, bias, mean, mean_bias, negligible):
-    """‖(row − mean, bias − mean_bias)‖², 0 where it is rounding noise."""
-    total = squared_distance(row, mean) + (bias - mean_bias) ** 2
-    return total if total > negligible else 0.0
-
-
 @inline
-def squared_distance(a, b):
+def squared_distance(rows, i, mean):
+    """‖row_i − mean‖²."""
     total = np.float32(0)
-    for k in range(a.shape[0]):
-        total += (a[k] - b[k]) * (a[k] - b[k])
+    for k in range(rows.shape[1]):
+        total += (rows[i, k] - mean[k]) * (rows[i, k] - mean[k])
     return np.float64(total)
+
+
+@exact_inline
+def inverse(norm):
+    """1/norm, and 0 for a zero vector, which puts it at right angles to everything."""
+    return 1 / norm if norm > 0 else 0.0
 
 
 @kernel(fastmath=False)
@@ -65,21 +62,25 @@ def _collide(
 ):  # fmt: skip
     pairs = position.shape[0]
     for c in numba.prange(n_chunks):
-        squared_norm = norm * norm
+        scale = inverse(norm)
         before = np.int64(-1)
         for slot in range(c * pairs // n_chunks, (c + 1) * pairs // n_chunks):
             at = position[slot]
             q = owner[slot]
             i = np.int64(ids[at])
             b = i if bias.shape[0] > 1 else 0
-            if i != before and norm == 0:
-                squared_norm = centred_squared_norm(hashed[i], hashed_bias[b], mean, mean_bias, negligible)
-            before = i
-            logit = dot(rows[i], queries[q]) + bias[b]
+            if norm == 0 and i != before:
+                squared = squared_distance(hashed, i, mean) + (hashed_bias[b] - mean_bias) ** 2
+                scale = inverse(np.sqrt(squared) if squared > negligible else 0.0)
+                before = i
+            logit = dot(rows, i, queries, q) + bias[b]
             logits[at] = logit
-            old = dot(hashed[i], queries[q]) + hashed_bias[b] if moved else logit
-            cosine = cosine_of(np.float64(old) - shift[q], squared_norm, query_norm[q])
-            log_p[at] = log_inclusion(cosine, nodes, reach, bits, tables)
+            old = dot(hashed, i, queries, q) + hashed_bias[b] if moved else logit
+            if scale == 0 and query_norm[q] == 0:
+                log_p[at] = 0.0  # both hash to the code of the zero vector
+            else:
+                cosine = (old - shift[q]) * scale * inverse(query_norm[q])
+                log_p[at] = log_inclusion(cosine, nodes, reach, bits, tables)
 
 
 def collide(
@@ -101,6 +102,12 @@ def collide(
     return logits, log_p
 
 
+@exact_inline
+def lost_share(p):
+    """L·(1 − p'/p) to first order in 1/L: −(1 − p) log(1 − p) / p, by its series, within 3 %."""
+    return (1 - p) * (1 + p * (1 / 2 + p * (1 / 3 + p * (1 / 4 + p / 5))))
+
+
 @kernel(fastmath=False)
 def _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables, out):
     for q in numba.prange(offsets.shape[0] - 1):
@@ -109,9 +116,7 @@ def _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tab
         for s in range(offsets[q], offsets[q + 1]):
             weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
             if sole[s] >= 0:
-                p = np.exp(log_p[s])
-                p_less = -np.expm1((n_tables - 1) / n_tables * np.log1p(-p))
-                alone[sole[s]] += weight * (p / p_less if p_less > 0 else n_tables / (n_tables - 1))
+                alone[sole[s]] += weight / (1 - lost_share(np.exp(log_p[s])) / n_tables)
             elif sole[s] == FROM_FLOOR:
                 noise += weight * weight * (1 - floor_rate)
         spread = 0.0

@@ -17,11 +17,11 @@ PAIRS_WORTH_SORTING = 4_096
 
 
 @inline
-def dot(a, b):
-    """Σ a_k b_k in float32."""
+def dot(rows, i, queries, q):
+    """θ_i·x_q in float32. Indices, not slices: a slice costs an atomic reference count that threads contend for."""
     total = np.float32(0)
-    for k in range(a.shape[0]):
-        total += a[k] * b[k]
+    for k in range(rows.shape[1]):
+        total += rows[i, k] * queries[q, k]
     return total
 
 
@@ -60,7 +60,7 @@ def owners(offsets):
 
 def order(offsets: NDArray, ids: NDArray, n_classes: int) -> tuple[NDArray, NDArray]:
     """(position, query) of each pair in the order worth scoring them: by class where rows recur, else as they come."""
-    if len(ids) < PAIRS_WORTH_SORTING or len(offsets) < 3 or len(ids) < n_classes // 8:
+    if len(ids) < PAIRS_WORTH_SORTING or len(ids) < n_classes // 2:
         return np.arange(len(ids), dtype=np.int64), owners(offsets)
     return sort_by_class(offsets, ids, n_classes)
 
@@ -71,7 +71,7 @@ def _logits(rows, bias, queries, ids, position, owner, n_chunks, out):
     for c in numba.prange(n_chunks):
         for slot in range(c * pairs // n_chunks, (c + 1) * pairs // n_chunks):
             i = ids[position[slot]]
-            out[position[slot]] = dot(rows[i], queries[owner[slot]]) + bias[i if bias.shape[0] > 1 else 0]
+            out[position[slot]] = dot(rows, i, queries, owner[slot]) + bias[i if bias.shape[0] > 1 else 0]
 
 
 def logits(rows: NDArray, bias: NDArray, queries: NDArray, offsets: NDArray, ids: NDArray) -> NDArray[np.float32]:
