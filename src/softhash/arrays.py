@@ -31,6 +31,8 @@ def read(argument: str, source: str) -> NDArray:
         raise ValueError(f"{argument} is {source!r}, but {str(path)!r} is not a file; check the path")
     try:
         if path.suffix == ".npy":
+            if name is not None:
+                raise ValueError(f"{argument} is {source!r}, but a .npy file holds one array; pass {str(path)!r}")
             return np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:

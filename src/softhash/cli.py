@@ -68,6 +68,13 @@ def demo(
         arrays.check_destination("--out", out)
         if out.suffix not in picture.FORMATS:
             raise ValueError(f"--out is {str(out)!r}; pass a name that ends in {', '.join(picture.FORMATS)}")
+        for name, value, least in (
+            ("classes", classes, 1),
+            ("dim", dim, 8),
+            ("queries", queries, 1),
+            ("seed", seed, 0),
+        ):
+            checks.positive_int(f"--{name}", value, least=least)
         rows, title = console.measure_with_progress(classes, dim, queries, seed)
         console.print_table(rows, title)
         console.write_csv(rows, out.with_suffix(".csv"), f"{classes}x{dim}")
@@ -160,19 +167,21 @@ def estimate(
     method: Annotated[str, typer.Option(help=f"One of {', '.join(_available())}.")] = "lsh",
     bias: Annotated[str | None, typer.Option(help="Biases (N,), likewise.")] = None,
     calibration: Annotated[
-        str | None, typer.Option(help="Typical queries (n, d), for methods that adapt to them [default: the queries].")
+        str | None,
+        typer.Option(help="Typical queries (n, d), for methods that adapt to them.", show_default="the queries"),
     ] = None,
-    size: Annotated[int | None, typer.Option(help="Classes scored per query [default: 200].")] = None,
-    bits: Annotated[int | None, typer.Option(help="lsh: bits per code [default: tuned to --size].")] = None,
-    tables: Annotated[int | None, typer.Option(help="lsh: hash tables [default: tuned to --size].")] = None,
-    transform: Annotated[str | None, typer.Option(help="lsh: cosine or mips [default: cosine].")] = None,
-    floor: Annotated[int | None, typer.Option(help="lsh: uniform draws that join in [default: 0].")] = None,
+    size: Annotated[int | None, typer.Option(help="Classes scored per query.", show_default="200")] = None,
+    bits: Annotated[int | None, typer.Option(help="lsh: bits per code.", show_default="tuned to --size")] = None,
+    tables: Annotated[int | None, typer.Option(help="lsh: hash tables.", show_default="tuned to --size")] = None,
+    transform: Annotated[str | None, typer.Option(help="lsh: cosine or mips.", show_default="cosine")] = None,
+    floor: Annotated[int | None, typer.Option(help="lsh: uniform draws that join in.", show_default="0")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.")] = 0,
 ) -> None:
     """Estimate log Z for every query, and say how far off the estimates may be."""
     with one_line_errors():
         from softhash import arrays, console
 
+        checks.positive_int("--seed", seed, least=0)
         settings = Settings(size, bits, tables, transform, floor, seed)
         chosen = _method(method, settings)
         arrays.check_destination("--out", out)

@@ -27,7 +27,8 @@ def measure_with_progress(n_classes: int, dim: int, n_queries: int, seed: int) -
     """The demo's rows and its title, with a progress bar on a terminal."""
     columns = (TextColumn("{task.description:<36}"), BarColumn(), TimeElapsedColumn())
     labels = [method.label for method in demo.methods()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    terminal = Console(stderr=True)
+    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
         bar = progress.add_task("making a model, and its log Z exactly", total=len(labels) + 1)
         task = demo.problem(n_classes, dim, n_queries, seed)
         rows, running = [], demo.run(task, seed)
