@@ -6,6 +6,7 @@ from softhash.model import LogLinear
 from softhash.persist import load
 from softhash.proposals import Prior, Uniform
 from softhash.scoring import log_prob
+from softhash.sketch import Sketch
 from softhash.types import Estimate, Estimator, Sample, Sampler
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ __all__ = [
     "Prior",
     "Sample",
     "Sampler",
+    "Sketch",
     "Uniform",
     "load",
     "log_prob",

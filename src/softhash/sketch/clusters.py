@@ -1,0 +1,77 @@
+"""Clusters of classes alike in their leading coordinates, so that a query opens only the heavy ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from softhash.kernels import sketch as kernels
+from softhash.sketch.codes import Codes
+
+POINTS_PER_CENTROID = 64
+ITERATIONS = 6
+
+
+class Clusters(NamedTuple):
+    """Classes in cluster order, and what a query needs to guess the mass of a cluster it does not open.
+
+        mass(x) ≈ exp(log_mass + centroid·x_top + spread·‖x_top‖² + fuzz·‖x_rest‖²)
+
+    Attributes:
+        members: int32[N], class at each place; cluster c owns the places starts[c]:starts[c+1].
+        starts: int64[C+1].
+        centroid: float32[C, rank], mean leading coordinates, weighted by exp(prior).
+        log_mass: float32[C], log Σ exp(prior).
+        spread: float32[C], half the variance around the centroid per leading coordinate.
+        fuzz: float32[C], mean of what the first look adds for the unread coordinates.
+        share: float32[N], running share of exp(prior) within the cluster, 1 at its last member.
+    """
+
+    members: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    centroid: NDArray[np.float32]
+    log_mass: NDArray[np.float32]
+    spread: NDArray[np.float32]
+    fuzz: NDArray[np.float32]
+    share: NDArray[np.float32]
+
+
+def fit(leading: NDArray[np.float32], n_clusters: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """(members, starts) by k-means (FAISS) on leading coordinates."""
+    kmeans = faiss.Kmeans(
+        leading.shape[1], n_clusters, niter=ITERATIONS, seed=seed, min_points_per_centroid=1,
+        max_points_per_centroid=POINTS_PER_CENTROID,
+    )  # fmt: skip
+    kmeans.train(leading)
+    return by_cluster(kmeans.index.search(leading, 1)[1][:, 0], n_clusters)
+
+
+def reassign(leading: NDArray[np.float32], members: NDArray, starts: NDArray) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """(members, starts) after one step of k-means from the clusters there are."""
+    n_clusters = len(starts) - 1
+    filled = np.flatnonzero(np.diff(starts))
+    sums = np.add.reduceat(leading[members], starts[filled], axis=0)
+    index = faiss.IndexFlatL2(leading.shape[1])
+    index.add(sums / np.diff(starts)[filled, None].astype(np.float32))
+    return by_cluster(filled[index.search(leading, 1)[1][:, 0]], n_clusters)
+
+
+def by_cluster(cluster: NDArray, n_clusters: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """(members, starts) from the cluster of each class."""
+    starts = np.zeros(n_clusters + 1, np.int64)
+    np.cumsum(np.bincount(cluster, minlength=n_clusters), out=starts[1:])
+    return np.argsort(cluster, kind="stable").astype(np.int32), starts
+
+
+def describe(members: NDArray[np.int32], starts: NDArray[np.int64], codes: Codes) -> Clusters:
+    """Masses, centroids and spreads, read off the stored codes."""
+    n_clusters, rank = len(starts) - 1, codes.leading.shape[1]
+    out = Clusters(
+        members, starts, np.zeros((n_clusters, rank), np.float32), np.zeros(n_clusters, np.float32),
+        np.zeros(n_clusters, np.float32), np.zeros(n_clusters, np.float32), np.ones(len(members), np.float32),
+    )  # fmt: skip
+    kernels.describe(starts, codes.prior, codes.leading, codes.leading_scale, codes.scale, *out[2:])
+    return out
