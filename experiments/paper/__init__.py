@@ -1,0 +1,1 @@
+"""The experiments of Spring & Shrivastava (2017)."""
