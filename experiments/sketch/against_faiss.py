@@ -1,0 +1,134 @@
+"""FAISS's best 200 classes and 200 uniform ones outside them, against Sketch at the same number scored."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+import softhash as sh
+from experiments import record, timing
+from experiments.data import Problem, smollm2
+from experiments.sketch.measures import error, variant
+from softhash.demo import true_log_z
+from softhash.types import Estimate
+
+HEAD, TAIL = 200, 200
+BATCH = 1024
+
+
+class Rival(NamedTuple):
+    """A FAISS index: factory string, the parameter that trades time for recall, and its values."""
+
+    factory: str
+    parameter: str
+    values: tuple[int, ...]
+    returns_logits: bool
+
+
+RIVALS = (
+    Rival("IVF1024,Flat", "nprobe", (4, 16, 64, 256), True),
+    Rival("HNSW32", "efSearch", (200, 400, 800, 1600), True),
+    Rival("IVF1024,RaBitQ", "nprobe", (4, 16, 64, 256), False),
+)
+
+
+class HeadAndTail:
+    """The head an index finds, counted with certainty, and a uniform sample of the classes outside it.
+
+    Args:
+        returns_logits: whether the index's inner products are exact; if not, the head is scored again.
+    """
+
+    def __init__(self, model: sh.LogLinear, index: faiss.Index, returns_logits: bool):
+        self.model, self._index, self._returns_logits = model, index, returns_logits
+
+    def log_partition(self, queries: NDArray[np.float32], *, rng: int = 0) -> Estimate:
+        """log Ẑ, without a standard error."""
+        products, head = self._index.search(queries, HEAD)
+        n, missing = self.model.n_classes, head < 0
+        head = np.where(missing, 0, head).astype(np.int32)
+        if not self._returns_logits:
+            products = self.model.logits(queries, head)
+        products = np.where(missing, -np.inf, products)
+        tail = outside(head, n, np.random.default_rng(rng))
+        found = HEAD - missing.sum(axis=1, keepdims=True)
+        tail_logits = self.model.logits(queries, tail) + np.log((n - found) / TAIL)
+        logits = np.hstack([products, tail_logits])
+        top = logits.max(axis=1, keepdims=True)
+        log_z = (top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))).astype(np.float64)
+        return Estimate(log_z, np.full(len(log_z), np.nan), np.full(len(log_z), HEAD + TAIL))
+
+
+def outside(head: NDArray[np.int32], n_classes: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """(Q, TAIL) classes drawn uniformly, with replacement, from those outside each row of `head`."""
+    ranks = rng.integers(n_classes - head.shape[1], size=(len(head), TAIL))
+    gaps = np.sort(head, axis=1) - np.arange(head.shape[1])
+    passed = [np.searchsorted(row, drawn, side="right") for row, drawn in zip(gaps, ranks, strict=True)]
+    return (ranks + np.array(passed)).astype(np.int32)
+
+
+def built(problem: Problem, rival: Rival) -> tuple[faiss.Index, float]:
+    """The index over centred class vectors, and seconds to build it.
+
+    Queries rank centred classes as they rank the classes themselves, and clusters separate them better.
+    """
+    start = time.perf_counter()
+    index = faiss.index_factory(problem.model.dim, rival.factory, faiss.METRIC_INNER_PRODUCT)
+    vectors = np.ascontiguousarray(problem.model.weights)
+    index.train(vectors)
+    index.add(vectors)
+    return index, time.perf_counter() - start
+
+
+def sketches(problem: Problem) -> dict[str, sh.Sketch]:
+    """Sketch at the same number scored: its defaults, and codes read of fewer classes."""
+    default = sh.Sketch(problem.model, size=HEAD + TAIL, queries=problem.calibration)
+    by_refine = {f"Sketch, codes of {share:.0%} read": variant(default, refine=share) for share in (0.02, 0.1)}
+    return {"Sketch": default} | by_refine
+
+
+def run(quick: bool) -> None:
+    """Every setting of every index, timed in turn with Sketch."""
+    problem = smollm2()
+    queries = np.ascontiguousarray(problem.queries[: 256 if quick else BATCH])
+    log_z = true_log_z(problem.model, queries)
+    ours = sketches(problem)
+    rows = [
+        {"method": name, "queries": len(queries), "scored": HEAD + TAIL,
+         "ms_per_query": 1000 * seconds / len(queries), "error": error(ours[name], queries, log_z)}
+        for name, seconds in timing.interleaved(
+            {name: lambda sketch=sketch: sketch.log_partition(queries, rng=0) for name, sketch in ours.items()}
+        ).items()
+    ]  # fmt: skip
+    for rival in RIVALS[:1] if quick else RIVALS:
+        rows += measure(problem, queries, log_z, rival, ours["Sketch"])
+    for row in rows:
+        row["error_over_sketch"] = float(str(row["error"])) / float(str(rows[0]["error"]))
+    title = "Sketch and FAISS at 400 classes scored"
+    record.save("sketch-faiss", rows, seeds="index 0; draws 0", quick=quick, title=title)
+
+
+def measure(problem: Problem, queries: NDArray, log_z: NDArray, rival: Rival, sketch: sh.Sketch) -> list[dict]:
+    """One row for each value of the index's parameter."""
+    print(f"building {rival.factory}", flush=True)
+    index, seconds = built(problem, rival)
+    method = HeadAndTail(problem.model, index, rival.returns_logits)
+    rows = []
+    for value in rival.values:
+        faiss.ParameterSpace().set_index_parameter(index, rival.parameter, value)
+        work = {
+            "faiss": lambda: method.log_partition(queries, rng=0),
+            "sketch": lambda: sketch.log_partition(queries, rng=0),
+        }
+        times = timing.interleaved(work, rounds=5, budget=20.0)
+        found = method.log_partition(queries, rng=1).log_z
+        rows.append(
+            {"method": f"{rival.factory} {rival.parameter}={value}", "queries": len(queries), "scored": HEAD + TAIL,
+             "ms_per_query": 1000 * times["faiss"] / len(queries), "error": float(np.abs(found - log_z).mean()),
+             "times_sketch": times["faiss"] / times["sketch"], "build_seconds": seconds}
+        )  # fmt: skip
+    return rows

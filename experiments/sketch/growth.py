@@ -1,0 +1,65 @@
+"""How time per query grows with N at a fixed error, on the synthetic family."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from experiments import record, timing
+from experiments.sketch import search
+from experiments.sketch.speed import MODES, REFINES, SHARES, TorchExact, synthetic
+from softhash.demo import true_log_z
+
+DIM = 64
+TARGET = 0.05
+SIZES = (50_000, 200_000, 800_000, 3_200_000)
+QUICK_SIZES = (5_000, 20_000)
+
+
+def measure(n_classes: int, n_queries: int) -> list[record.Row]:
+    """The cheapest sketch in both modes, beside exact float32."""
+    import torch
+
+    problem = synthetic(n_classes, DIM, n_queries)
+    log_z = true_log_z(problem.model, problem.queries)
+    root = np.sqrt(n_classes)
+    clusters = (1, *(int(2 ** np.round(np.log2(times * root))) for times in (1, 2, 4)))
+    found = search.candidates(problem, log_z, search.grid(clusters, SHARES, REFINES), TARGET)
+    exact = TorchExact(problem.model, torch.float32)
+    rows: list[record.Row] = []
+    for mode, run in MODES.items():
+        choice = search.cheapest(found, run, problem, log_z, TARGET)
+        if choice is None:
+            print(f"{n_classes:,} classes, {mode}: no setting meets the error")
+            continue
+        work = {"sketch": partial(run, choice.sketch, problem.queries), "exact": partial(run, exact, problem.queries)}
+        seconds = timing.interleaved(work)
+        count = len(problem.queries) if mode == "batch" else min(search.LATENCY_QUERIES, len(problem.queries))
+        rows.append(
+            {"classes": n_classes, "dim": DIM, "mode": mode, "ms_per_query": 1000 * seconds["sketch"] / count,
+             "exact_ms_per_query": 1000 * seconds["exact"] / count,
+             "error": search.mean_error(choice, problem, log_z)} | search.described(choice)
+        )  # fmt: skip
+    return rows
+
+
+def exponent(rows: list[record.Row], column: str) -> float:
+    """Slope of log time in log N, by least squares."""
+    points = np.log([[float(str(row["classes"])), float(str(row[column]))] for row in rows])
+    return float(np.polyfit(points[:, 0], points[:, 1], 1)[0])
+
+
+def run(quick: bool) -> None:
+    """Measure every size; the fitted exponent goes into its own column."""
+    rows: list[record.Row] = []
+    for n_classes in QUICK_SIZES if quick else SIZES:
+        print(f"{n_classes:,} classes", flush=True)
+        rows += measure(n_classes, 256 if quick else 1024)
+    fitted: list[record.Row] = []
+    for mode in MODES:
+        mine = [row for row in rows if row["mode"] == mode]
+        slopes = {"exponent": exponent(mine, "ms_per_query"), "exact_exponent": exponent(mine, "exact_ms_per_query")}
+        fitted += [{**row, **slopes} for row in mine]
+    title = "Sketch: growth with N at error 0.05"
+    record.save("sketch-growth", fitted, seeds="model 0; index 0; draws 0-103", quick=quick, title=title)

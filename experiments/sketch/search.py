@@ -1,0 +1,114 @@
+"""The cheapest settings of Sketch that meet an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import softhash as sh
+from experiments import timing
+from experiments.data import Problem
+from experiments.sketch.measures import error, variant
+from softhash.types import Estimator
+
+SIZES = (16, 23, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048)
+QUERIES_TO_CHOOSE = 512
+LATENCY_QUERIES = 32
+TIMED = 6
+Run = Callable[[Estimator, NDArray], object]
+
+
+class Setting(NamedTuple):
+    """What a search varies; see softhash.Sketch."""
+
+    clusters: int
+    probes: int
+    refine: float
+
+
+class Choice(NamedTuple):
+    """A setting, the sample size it needs, and the sketch itself."""
+
+    setting: Setting
+    size: int
+    sketch: sh.Sketch
+
+
+def batch(estimator: Estimator, queries: NDArray) -> object:
+    """All queries at once."""
+    return estimator.log_partition(queries, rng=0)
+
+
+def one_by_one(estimator: Estimator, queries: NDArray) -> object:
+    """The first 32 queries, each alone."""
+    return [estimator.log_partition(queries[i : i + 1], rng=i) for i in range(min(LATENCY_QUERIES, len(queries)))]
+
+
+def grid(clusters: Sequence[int], shares: Sequence[float], refines: Sequence[float]) -> list[Setting]:
+    """Every combination that means something: clusters 0 reads all codes, 1 opens its only cluster."""
+    settings = []
+    for count in clusters:
+        for refine in refines if count else (1.0,):
+            probes = {max(1, int(share * count)) for share in shares} if count > 1 else {1}
+            settings += [Setting(count, n, refine) for n in sorted(probes)]
+    return settings
+
+
+def candidates(problem: Problem, log_z: NDArray, settings: Sequence[Setting], target: float) -> list[Choice]:
+    """For each setting, the smallest sample size that meets the error over the first 512 queries, where one does."""
+    queries, truth = problem.queries[:QUERIES_TO_CHOOSE], log_z[:QUERIES_TO_CHOOSE]
+    found, indexes = [], {}
+    for setting in settings:
+        if setting.clusters not in indexes:
+            print(f"  building {setting.clusters} clusters over {problem.model.n_classes:,} classes", flush=True)
+            indexes[setting.clusters] = sh.Sketch(problem.model, queries=problem.calibration, clusters=setting.clusters)
+        sketch = variant(indexes[setting.clusters], probes=setting.probes, refine=setting.refine)
+        size = smallest(lambda size, sketch=sketch: error(variant(sketch, size=size), queries, truth) <= target)
+        if size is not None:
+            found.append(Choice(setting, size, variant(sketch, size=size)))
+    return found
+
+
+def smallest(meets: Callable[[int], bool]) -> int | None:
+    """The first of SIZES that meets a condition which, once met, stays met."""
+    low, high = 0, len(SIZES)
+    while low < high:
+        middle = (low + high) // 2
+        if meets(SIZES[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return SIZES[low] if low < len(SIZES) else None
+
+
+def cheapest(found: Sequence[Choice], run: Run, problem: Problem, log_z: NDArray, target: float) -> Choice | None:
+    """The fastest choice whose error over all queries meets the target, its size raised where it must be.
+
+    All choices are timed once, the best six three times.
+    """
+    work = {str(i): lambda choice=choice: run(choice.sketch, problem.queries) for i, choice in enumerate(found)}
+    if not work:
+        return None
+    once = timing.interleaved(work, rounds=1)
+    best = sorted(once, key=lambda name: once[name])[:TIMED]
+    seconds = timing.interleaved({name: work[name] for name in best}, rounds=3)
+    for name in sorted(seconds, key=lambda name: seconds[name]):
+        choice = found[int(name)]
+        for size in (choice.size, *(size for size in SIZES if choice.size < size <= 1.5 * choice.size)):
+            sketch = variant(choice.sketch, size=size)
+            if error(sketch, problem.queries, log_z, draws=2) <= target:
+                return choice._replace(size=size, sketch=sketch)
+    return None
+
+
+def described(choice: Choice) -> dict[str, object]:
+    """Columns of a table."""
+    return {**choice.setting._asdict(), "size": choice.size}
+
+
+def mean_error(choice: Choice, problem: Problem, log_z: NDArray) -> float:
+    """Over all queries and three draws that chose nothing."""
+    return float(np.mean([error(choice.sketch, problem.queries, log_z, seed=seed) for seed in (101, 102, 103)]))
