@@ -97,8 +97,8 @@ def grouped(problem: Problem, counts: tuple[int, ...]) -> Variants:
 
 def run(quick: bool) -> None:
     """Measure every variant at both sizes, and print the table."""
-    problem, draws = smollm2(), 1 if quick else 3
-    queries = problem.queries[:128] if quick else problem.queries
+    problem, draws = smollm2(), 1 if quick else 2
+    queries = np.ascontiguousarray(problem.queries[: 128 if quick else 1024])
     log_z = true_log_z(problem.model, queries)
     base = sh.Sketch(problem.model, queries=problem.calibration, clusters=0)
     rows: list[record.Row] = []
