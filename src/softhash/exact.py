@@ -43,8 +43,9 @@ class Exact:
 
     def _log_z(self, queries: NDArray[np.float32]) -> NDArray[np.float64]:
         model, n_queries = self.model, len(queries)
-        budget = min(CACHE_BYTES, self.memory // numba.get_num_threads()) // 4
-        block = int(np.clip(budget // n_queries, 64, -(-model.n_classes // numba.get_num_threads())))
+        # Two threads at the least share the budget; the block never depends on how many there are.
+        budget = min(CACHE_BYTES, self.memory // max(numba.config.NUMBA_NUM_THREADS, 2)) // 4  # type: ignore[attr-defined]
+        block = int(np.clip(budget // n_queries, 64, 65_536))
 
         def top_and_sum(classes: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             logits = queries @ model.weights[classes].T
@@ -55,7 +56,7 @@ class Exact:
             np.exp(logits, out=logits)
             return top[:, 0].astype(np.float64), logits.sum(axis=1).astype(np.float64)
 
-        tops, sums = zip(*blas.map_blocks(top_and_sum, model.n_classes, max(block, 1)), strict=True)
+        tops, sums = zip(*blas.map_blocks(top_and_sum, model.n_classes, block), strict=True)
         top = np.maximum.reduce(tops)
         total = np.zeros(n_queries)
         for block_top, block_sum in zip(tops, sums, strict=True):

@@ -33,7 +33,9 @@ class LogLinear:
     def __init__(self, weights: ArrayLike, bias: ArrayLike | None = None):
         self.weights = checks.matrix("weights", weights)
         if len(self.weights) > checks.MAX_CLASSES:
-            raise ValueError(f"weights has {len(self.weights)} rows; at most {checks.MAX_CLASSES} classes are supported")
+            raise ValueError(
+                f"weights has {len(self.weights)} rows; at most {checks.MAX_CLASSES} classes are supported"
+            )
         self.bias = None if bias is None else checks.vector("bias", bias, self.n_classes)
         # Kernels read the weights through a read-only view: one compiled version serves memory maps and arrays alike.
         self.rows = self.weights.view()

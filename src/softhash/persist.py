@@ -35,6 +35,9 @@ def save(sampler: Sampler, path: str | Path) -> None:
     try:
         contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(contiguous, temporary, metadata={"softhash": json.dumps(header)})
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -56,8 +59,6 @@ def load(path: str | Path, model: LogLinear) -> Sampler:
         >>> type(sh.load(path, model)).__name__
         'LSH'
     """
-    import softhash
-
     header, arrays = _read(Path(path))
     for name, found in _header(model).items():
         if header[name] != found:
@@ -65,7 +66,24 @@ def load(path: str | Path, model: LogLinear) -> Sampler:
                 f"path {str(path)!r} holds an index of another model ({name} {header[name]}, this model's is {found}); "
                 "build a new sampler for this model"
             )
-    return getattr(softhash, header["sampler"]).restore(model, header["settings"], arrays)
+    try:
+        return _sampler_class(header["sampler"]).restore(model, header["settings"], arrays)
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError(_not_an_index(Path(path))) from None
+
+
+def _not_an_index(path: Path) -> str:
+    return f"path {str(path)!r} is not a softhash index; pass a file written by a sampler's save()"
+
+
+def _sampler_class(name: str) -> type[Sampler]:
+    import softhash
+    from softhash.types import Sampler
+
+    found = getattr(softhash, name)
+    if not (isinstance(found, type) and issubclass(found, Sampler)):
+        raise TypeError(name)
+    return found
 
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
@@ -75,8 +93,8 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["softhash"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        if header["format"] != FORMAT:
+        if header["format"] != FORMAT or not {"sampler", "settings", "classes", "dimension", "bias"} <= header.keys():
             raise KeyError(FORMAT)
     except (SafetensorError, KeyError, ValueError, TypeError):
-        raise ValueError(f"path {str(path)!r} is not a softhash index; pass a file written by save()") from None
+        raise ValueError(_not_an_index(path)) from None
     return header, arrays

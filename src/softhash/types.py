@@ -93,7 +93,9 @@ class Sample(NamedTuple):
         targets = checks.targets(targets, len(queries), model.n_classes)
         checks.same_length("queries", len(queries), "the sample's queries", len(self.offsets) - 1)
         logits = model.logits(queries, targets[:, None])[:, 0]
-        return Sample(*ragged.with_targets(self.offsets, self.ids, self.logits, self.log_expected_count, targets, logits))
+        return Sample(
+            *ragged.with_targets(self.offsets, self.ids, self.logits, self.log_expected_count, targets, logits)
+        )
 
 
 @runtime_checkable

@@ -14,4 +14,6 @@ def popcount(typing_context, word):
 @intrinsic
 def as_float(typing_context, pattern):
     """The float32 with these int32 bits."""
-    return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(args[0], ir.FloatType())
+    return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(
+        args[0], ir.FloatType()
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -16,6 +17,20 @@ inline = numba.njit(cache=True, fastmath=True, error_model="numpy")
 
 exact_inline = numba.njit(cache=True, error_model="numpy")
 """The same where reordering or assuming finite numbers would change the answer."""
+
+
+@contextmanager
+def threads_for(pieces: int) -> Iterator[int]:
+    """No more threads than pieces of work, so that a small batch never waits for a thread it has no use for.
+
+    Yields the number of threads.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(before, pieces)))
+    try:
+        yield numba.get_num_threads()
+    finally:
+        numba.set_num_threads(before)
 
 
 class _Announcer:
@@ -46,9 +61,9 @@ def kernel(*, parallel: bool = True, fastmath: bool = True, nogil: bool = True) 
     """
 
     def decorate(function: Callable) -> Any:
-        compiled = numba.njit(
-            cache=True, parallel=parallel, fastmath=fastmath, nogil=nogil, error_model="numpy", boundscheck=False
-        )(function)
+        compiled = numba.njit(cache=True, parallel=parallel, fastmath=fastmath, nogil=nogil, error_model="numpy")(
+            function
+        )
 
         def call(*args: Any) -> Any:
             if not call.ready:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhash.kernels import score
-from softhash.kernels._jit import exact_inline, inline, kernel
+from softhash.kernels._jit import exact_inline, inline, kernel, threads_for
+from softhash.kernels.ragged import QUERIES_PER_THREAD
 from softhash.kernels.score import dot
 from softhash.kernels.tables import FROM_FLOOR
 
@@ -41,12 +42,15 @@ def log_inclusion(cosine, nodes, reach, bits, tables):
 
 
 @inline
-def squared_distance(rows, i, mean):
-    """‖row_i − mean‖²."""
-    total = np.float32(0)
+def dot_and_distance(rows, i, queries, q, mean):
+    """θ_i·x_q and ‖θ_i − mean‖² in one pass over the row."""
+    product = np.float32(0)
+    squares = np.float32(0)
     for k in range(rows.shape[1]):
-        total += (rows[i, k] - mean[k]) * (rows[i, k] - mean[k])
-    return np.float64(total)
+        value = rows[i, k]
+        product += value * queries[q, k]
+        squares += (value - mean[k]) * (value - mean[k])
+    return product, squares
 
 
 @exact_inline
@@ -70,16 +74,17 @@ def _collide(
             i = np.int64(ids[at])
             b = i if bias.shape[0] > 1 else 0
             if norm == 0 and i != before:
-                squared = squared_distance(hashed, i, mean) + (hashed_bias[b] - mean_bias) ** 2
-                scale = inverse(np.sqrt(squared) if squared > negligible else 0.0)
+                old, squares = dot_and_distance(hashed, i, queries, q, mean)
+                squares = np.float64(squares) + (hashed_bias[b] - mean_bias) ** 2
+                scale = inverse(np.sqrt(squares) if squares > negligible else 0.0)
                 before = i
-            logit = dot(rows, i, queries, q) + bias[b]
-            logits[at] = logit
-            old = dot(hashed, i, queries, q) + hashed_bias[b] if moved else logit
+            else:
+                old = dot(hashed, i, queries, q)
+            logits[at] = (dot(rows, i, queries, q) if moved else old) + bias[b]
             if scale == 0 and query_norm[q] == 0:
                 log_p[at] = 0.0  # both hash to the code of the zero vector
             else:
-                cosine = (old - shift[q]) * scale * inverse(query_norm[q])
+                cosine = (old + hashed_bias[b] - shift[q]) * scale * inverse(query_norm[q])
                 log_p[at] = log_inclusion(cosine, nodes, reach, bits, tables)
 
 
@@ -95,10 +100,11 @@ def collide(
     shift = queries.astype(np.float64) @ mean.astype(np.float64) + mean_bias
     logits, log_p = np.empty(len(ids), np.float32), np.empty(len(ids))
     position, owner = score.order(offsets, ids, len(rows))
-    _collide(
-        rows, bias, hashed, hashed_bias, hashed is not rows, queries, query_norm, shift, ids, position, owner,
-        mean, mean_bias, norm, negligible, nodes, reach, bits, tables, score.chunks(), logits, log_p,
-    )  # fmt: skip
+    with threads_for(len(ids) // score.PAIRS_PER_THREAD) as threads:
+        _collide(
+            rows, bias, hashed, hashed_bias, hashed is not rows, queries, query_norm, shift, ids, position, owner,
+            mean, mean_bias, norm, negligible, nodes, reach, bits, tables, score.CHUNKS_PER_THREAD * threads, logits, log_p,
+        )  # fmt: skip
     return logits, log_p
 
 
@@ -134,5 +140,6 @@ def jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tabl
     their own independent part.
     """
     out = np.empty(len(log_z))
-    _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables, out)
+    with threads_for(len(log_z) // QUERIES_PER_THREAD):
+        _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables, out)
     return out

@@ -6,7 +6,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels._jit import exact_inline, kernel
+from softhash.kernels._jit import exact_inline, kernel, threads_for
+from softhash.kernels.ragged import QUERIES_PER_THREAD
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -54,7 +55,8 @@ def _without_replacement(seeds, size, n, n_chunks, out):
 def without_replacement(seeds: NDArray[np.uint64], size: int, n: int) -> NDArray[np.int32]:
     """(Q, size) distinct class numbers below n for each query, every subset equally likely."""
     out = np.empty((len(seeds), size), np.int32)
-    _without_replacement(seeds, size, n, min(len(seeds), numba.get_num_threads()), out)
+    with threads_for(len(seeds) // QUERIES_PER_THREAD) as n_chunks:
+        _without_replacement(seeds, size, n, n_chunks, out)
     return out
 
 
@@ -68,7 +70,8 @@ def _with_replacement(seeds, size, n, out):
 def with_replacement(seeds: NDArray[np.uint64], size: int, n: int) -> NDArray[np.int32]:
     """(Q, size) independent uniform class numbers below n."""
     out = np.empty((len(seeds), size), np.int32)
-    _with_replacement(seeds, size, n, out)
+    with threads_for(len(seeds) // QUERIES_PER_THREAD):
+        _with_replacement(seeds, size, n, out)
     return out
 
 
@@ -118,5 +121,6 @@ def _from_alias(seeds, keep, other, out):
 def from_alias(seeds: NDArray[np.uint64], size: int, keep: NDArray, other: NDArray) -> NDArray[np.int32]:
     """(Q, size) independent draws from an alias table."""
     out = np.empty((len(seeds), size), np.int32)
-    _from_alias(seeds, keep, other, out)
+    with threads_for(len(seeds) // QUERIES_PER_THREAD):
+        _from_alias(seeds, keep, other, out)
     return out

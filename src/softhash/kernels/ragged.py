@@ -6,7 +6,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels._jit import kernel
+from softhash.kernels._jit import kernel, threads_for
+
+QUERIES_PER_THREAD = 16
+"""Fewer queries than this are not worth a second thread."""
 
 
 @kernel(fastmath=False)
@@ -29,7 +32,8 @@ def log_sum(offsets: NDArray, logits: NDArray, log_count: NDArray) -> tuple[NDAr
     """log Σ w and Σ w² / (Σ w)² of each segment, for w = exp(logits − log_count); an empty one gives -inf and nan."""
     log_z = np.empty(len(offsets) - 1)
     second = np.empty(len(offsets) - 1)
-    _log_sum(offsets, logits, log_count, log_z, second)
+    with threads_for(len(log_z) // QUERIES_PER_THREAD):
+        _log_sum(offsets, logits, log_count, log_z, second)
     return log_z, second
 
 
@@ -47,7 +51,8 @@ def poisson_error(offsets: NDArray, logits: NDArray, log_count: NDArray) -> NDAr
     """Relative standard error √(Σ_S (f/p)² (1 − p)) / Ẑ where classes were drawn independently with probability p."""
     log_z, _ = log_sum(offsets, logits, log_count)
     out = np.empty(len(log_z))
-    _poisson_variance(offsets, logits, log_count, log_z, out)
+    with threads_for(len(log_z) // QUERIES_PER_THREAD):
+        _poisson_variance(offsets, logits, log_count, log_z, out)
     return out
 
 
@@ -76,11 +81,13 @@ def _count_others(offsets, ids, targets, out):
 def with_targets(offsets: NDArray, ids: NDArray, logits: NDArray, log_count: NDArray, targets: NDArray, target_logits):
     """The segments without their target, then the target last with log count 0."""
     sizes = np.ones(len(targets), np.int64)
-    _count_others(offsets, ids, targets, sizes)
+    with threads_for(len(targets) // QUERIES_PER_THREAD):
+        _count_others(offsets, ids, targets, sizes)
     new_offsets = offsets_from_sizes(sizes)
     pairs = int(new_offsets[-1])
     new = (new_offsets, np.empty(pairs, np.int32), np.empty(pairs, np.float32), np.empty(pairs, np.float32))
-    _with_targets(offsets, ids, logits, log_count, targets, target_logits, *new)
+    with threads_for(len(targets) // QUERIES_PER_THREAD):
+        _with_targets(offsets, ids, logits, log_count, targets, target_logits, *new)
     return new
 
 
@@ -101,5 +108,6 @@ def _compact(loose, offsets, source, out):
 def compact(loose: NDArray, offsets: NDArray, source: NDArray) -> NDArray:
     """Segments that start at `loose` with room to spare, moved together to `offsets`."""
     out = np.empty(offsets[-1], source.dtype)
-    _compact(loose, offsets, source, out)
+    with threads_for((len(offsets) - 1) // QUERIES_PER_THREAD):
+        _compact(loose, offsets, source, out)
     return out

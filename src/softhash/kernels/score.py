@@ -10,10 +10,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels._jit import inline, kernel
+from softhash.kernels._jit import inline, kernel, threads_for
 
 CHUNKS_PER_THREAD = 8
 PAIRS_WORTH_SORTING = 4_096
+PAIRS_PER_THREAD = 1_024
 
 
 @inline
@@ -23,11 +24,6 @@ def dot(rows, i, queries, q):
     for k in range(rows.shape[1]):
         total += rows[i, k] * queries[q, k]
     return total
-
-
-def chunks() -> int:
-    """Pieces of work for a parallel loop; results never depend on it."""
-    return CHUNKS_PER_THREAD * numba.get_num_threads()
 
 
 @kernel(parallel=False, fastmath=False)
@@ -78,5 +74,6 @@ def logits(rows: NDArray, bias: NDArray, queries: NDArray, offsets: NDArray, ids
     """θ_i·x_q + b_i for every CSR pair (q, i); bias has length N, or 1 for none."""
     out = np.empty(len(ids), np.float32)
     position, owner = order(offsets, ids, len(rows))
-    _logits(rows, bias, queries, ids, position, owner, chunks(), out)
+    with threads_for(len(ids) // PAIRS_PER_THREAD) as threads:
+        _logits(rows, bias, queries, ids, position, owner, CHUNKS_PER_THREAD * threads, out)
     return out

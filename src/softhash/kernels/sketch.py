@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from softhash.kernels import ragged, systematic
 from softhash.kernels._bits import popcount
-from softhash.kernels._jit import exact_inline, inline, kernel
+from softhash.kernels._jit import exact_inline, inline, kernel, threads_for
+from softhash.kernels._tile import PAIR, TILE, product_of_four, product_of_one
 from softhash.kernels.systematic import BLOCK
 
-TILE = 64
 GROUP = 4
 PLANES = 4
+QUERY_STEPS = np.float32(2047)
 SIGN_GAIN = np.float32(0.75)
 SIGN_FUZZ = np.float32(0.2)
 FIRST_FUZZ = np.float32(0.9)
@@ -25,7 +26,7 @@ NOTHING = np.float32(-1e30)
 @kernel(parallel=False, fastmath=False)
 def encode(projected, places, block_prior, prior, leading, leading_scale, bits, scale):
     """Store rows of balanced, rotated coordinates as codes."""
-    rank = leading.shape[1]
+    rank = PAIR * leading.shape[1]
     for row in range(places.shape[0]):
         i = places[row]
         top = np.float32(0)
@@ -33,7 +34,9 @@ def encode(projected, places, block_prior, prior, leading, leading_scale, bits, 
             top = max(top, abs(projected[row, k]))
         unit = top / np.float32(127)
         for k in range(rank):
-            leading[i // TILE, k, i % TILE] = np.int8(round(projected[row, k] / unit)) if unit > 0 else 0
+            leading[i // TILE, k // PAIR, i % TILE, k % PAIR] = (
+                np.int8(round(projected[row, k] / unit)) if unit > 0 else 0
+            )
         squares = 0.0
         absolutes = 0.0
         for w in range(bits.shape[1]):
@@ -44,37 +47,42 @@ def encode(projected, places, block_prior, prior, leading, leading_scale, bits, 
                 absolutes += abs(value)
                 word |= np.uint64(value > 0) << np.uint64(b)
             bits[i, w] = word
-        prior[i] = block_prior[row]
-        leading_scale[i] = unit
-        scale[i] = squares / absolutes if absolutes > 0 else 0
+        prior[i // TILE, i % TILE] = block_prior[row]
+        leading_scale[i // TILE, i % TILE] = unit
+        scale[i // TILE, i % TILE] = squares / absolutes if absolutes > 0 else 0
 
 
 @kernel(fastmath=False)
 def describe(starts, prior, leading, leading_scale, scale, centroid, log_mass, spread, fuzz, share):
     """Summaries of clusters, members weighted by exp(prior)."""
-    rank = leading.shape[1]
+    rank = PAIR * leading.shape[1]
     for c in numba.prange(starts.shape[0] - 1):
         start = starts[c]
         stop = starts[c + 1]
         top = NOTHING
         for i in range(start, stop):
-            top = max(top, prior[i])
+            top = max(top, prior[i // TILE, i % TILE])
         total = 0.0
         fuzzy = 0.0
         for i in range(start, stop):
-            weight = np.exp(np.float64(prior[i]) - top)
+            weight = np.exp(np.float64(prior[i // TILE, i % TILE]) - top)
             total += weight
-            fuzzy += weight * np.float64(scale[i]) ** 2
+            fuzzy += weight * np.float64(scale[i // TILE, i % TILE]) ** 2
             for k in range(rank):
-                centroid[c, k] += weight * leading_scale[i] * leading[i // TILE, k, i % TILE]
+                centroid[c, k] += (
+                    weight * leading_scale[i // TILE, i % TILE] * leading[i // TILE, k // PAIR, i % TILE, k % PAIR]
+                )
         running = 0.0
         squares = 0.0
         for i in range(start, stop):
-            weight = np.exp(np.float64(prior[i]) - top)
+            weight = np.exp(np.float64(prior[i // TILE, i % TILE]) - top)
             running += weight
             share[i] = running / total
             for k in range(rank):
-                value = leading_scale[i] * leading[i // TILE, k, i % TILE] - centroid[c, k] / total
+                value = (
+                    leading_scale[i // TILE, i % TILE] * leading[i // TILE, k // PAIR, i % TILE, k % PAIR]
+                    - centroid[c, k] / total
+                )
                 squares += weight * value * value
         if stop > start:
             share[stop - 1] = 1
@@ -88,53 +96,48 @@ def describe(starts, prior, leading, leading_scale, scale, centroid, log_mass, s
 
 
 @inline
-def first_look(tile, leading, leading_scale, prior, scale, x, q, fuzz, out, to):
-    """prior + leading·x + 0.9·variance of the rest, for one tile of classes."""
+def first_look(sums, slot, unit, tile, leading_scale, prior, scale, fuzz, out, to):
+    """prior + leading·x + 0.9·variance of the rest for a tile of classes, from its integer products."""
     for j in range(TILE):
-        out[q, to + j] = 0
-    for k in range(0, leading.shape[1], 8):
-        x0, x1, x2, x3 = x[q, k], x[q, k + 1], x[q, k + 2], x[q, k + 3]
-        x4, x5, x6, x7 = x[q, k + 4], x[q, k + 5], x[q, k + 6], x[q, k + 7]
-        for j in range(TILE):
-            out[q, to + j] += (
-                (x0 * leading[tile, k, j] + x1 * leading[tile, k + 1, j])
-                + (x2 * leading[tile, k + 2, j] + x3 * leading[tile, k + 3, j])
-            ) + (
-                (x4 * leading[tile, k + 4, j] + x5 * leading[tile, k + 5, j])
-                + (x6 * leading[tile, k + 6, j] + x7 * leading[tile, k + 7, j])
-            )
-    first = tile * TILE
-    for j in range(min(TILE, prior.shape[0] - first)):
-        i = first + j
-        out[q, to + j] = out[q, to + j] * leading_scale[i] + (prior[i] + fuzz * (scale[i] * scale[i]))
+        seen = np.float32(sums[slot, j]) * (unit * leading_scale[tile, j])
+        out[to, j] = seen + (prior[tile, j] + fuzz * (scale[tile, j] * scale[tile, j]))
 
 
 @inline
-def second_look(i, bits, planes, q):
+def second_look(bits, i, plane_1, plane_2, plane_4, plane_8):
     """Σ_b 2^b Σ_k ± of class i's signs and the query's bit planes: Σ ±y in units of half_step."""
-    n = bits.shape[1]
-    a = np.uint64(0)
-    b = np.uint64(0)
-    c = np.uint64(0)
-    d = np.uint64(0)
-    for w in range(n):
+    differences = np.uint64(0)
+    for w in range(bits.shape[1]):
         word = bits[i, w]
-        a += popcount(word ^ planes[q, 0, w])
-        b += popcount(word ^ planes[q, 1, w])
-        c += popcount(word ^ planes[q, 2, w])
-        d += popcount(word ^ planes[q, 3, w])
-    agreements = np.int64(a) + 2 * np.int64(b) + 4 * np.int64(c) + 8 * np.int64(d)
-    return np.int64(15 * 64 * n) - 2 * agreements
+        differences += (
+            popcount(word ^ plane_1[w])
+            + (popcount(word ^ plane_2[w]) << np.uint64(1))
+            + (popcount(word ^ plane_4[w]) << np.uint64(2))
+            + (popcount(word ^ plane_8[w]) << np.uint64(3))
+        )
+    return np.int64(15 * 64 * bits.shape[1]) - 2 * np.int64(differences)
 
 
 @exact_inline
-def slice_query(projected, q, rank, query_bits, clip, x, planes, slot):
-    """Leading coordinates to x, the others quantised to `query_bits` and spread over bit planes.
+def quantise_leading(projected, q, x, slot):
+    """A query's leading coordinates as int16 to x[slot]; returns their unit and Σ x²."""
+    top = np.float32(0)
+    squares = np.float32(0)
+    for k in range(x.shape[1]):
+        top = max(top, abs(projected[q, k]))
+        squares += projected[q, k] * projected[q, k]
+    unit = top / QUERY_STEPS
+    for k in range(x.shape[1]):
+        x[slot, k] = np.int16(round(projected[q, k] / unit)) if unit > 0 else 0
+    return unit, squares
+
+
+@exact_inline
+def slice_rest(projected, q, rank, query_bits, clip, planes):
+    """The other coordinates quantised to `query_bits` and spread over bit planes.
 
     A coordinate becomes Σ_b ±2^b · half_step. Returns (half_step, Σ rest²).
     """
-    for k in range(rank):
-        x[slot, k] = projected[q, k]
     width = projected.shape[1] - rank
     if width == 0:
         return np.float32(0), np.float32(0)
@@ -147,36 +150,50 @@ def slice_query(projected, q, rank, query_bits, clip, x, planes, slot):
     levels = 1 << query_bits
     inverse = np.float32(levels - 1) / (2 * top) if top > 0 else np.float32(0)
     for w in range(width // 64):
-        for b in range(PLANES):
-            planes[slot, b, w] = 0
+        a = np.uint64(0)
+        b = np.uint64(0)
+        c = np.uint64(0)
+        d = np.uint64(0)
         for k in range(64):
             level = int(np.floor((projected[q, rank + 64 * w + k] + top) * inverse + np.float32(0.5)))
-            level = min(max(level, 0), levels - 1) << (PLANES - query_bits)
-            for b in range(PLANES):
-                planes[slot, b, w] |= np.uint64((level >> b) & 1) << np.uint64(k)
+            level = np.uint64(min(max(level, 0), levels - 1) << (PLANES - query_bits))
+            bit = np.uint64(k)
+            one = np.uint64(1)
+            a |= (level & one) << bit
+            b |= ((level >> one) & one) << bit
+            c |= ((level >> np.uint64(2)) & one) << bit
+            d |= ((level >> np.uint64(3)) & one) << bit
+        planes[0, w], planes[1, w], planes[2, w], planes[3, w] = a, b, c, d
     return top / np.float32((levels - 1) << (PLANES - query_bits)), squares
 
 
 @exact_inline
-def refine(values, slot, n, places, threshold, half_step, squares, bits, scale, planes):
+def refine(row, n, places, threshold, half_step, squares, bits, scale, planes, promising):
     """Replace the first look by the second wherever it exceeds the threshold."""
-    keep = (SIGN_FUZZ - FIRST_FUZZ) * VARIANCE_OF_SCALE * squares
+    count = 0
     for i in range(n):
-        if values[slot, i] > threshold:
-            place = places[i] if places.shape[0] else i
-            s = scale[place]
-            sign = np.float32(second_look(place, bits, planes, slot)) * half_step
-            values[slot, i] += SIGN_GAIN * s * sign + keep * (s * s)
+        promising[count] = i
+        count += row[i] > threshold
+    without = (SIGN_FUZZ - FIRST_FUZZ) * VARIANCE_OF_SCALE * squares
+    plane_1, plane_2, plane_4, plane_8 = planes[0], planes[1], planes[2], planes[3]
+    for at in range(count):
+        i = promising[at]
+        place = places[i] if places.shape[0] else i
+        s = scale[place // TILE, place % TILE]
+        sign = np.float32(second_look(bits, place, plane_1, plane_2, plane_4, plane_8)) * half_step
+        row[i] += SIGN_GAIN * s * sign + without * (s * s)
 
 
 @exact_inline
-def open_clusters(masses, q, starts, probes, squares_top, squares, spread, fuzz, block_mass, opened, places, capacity):
+def open_clusters(
+    masses, q, starts, probes, squares_top, squares, spread, fuzz, block_mass, opened, places, capacity, spare, lanes
+):
     """Log masses of the unopened clusters to block_mass, members of the opened ones to `places`; returns how many."""
     n_clusters = starts.shape[0] - 1
     for c in range(n_clusters):
         block_mass[c] = masses[q, c] + spread[c] * squares_top + fuzz[c] * squares
-    top = systematic.largest(block_mass, n_clusters)
-    threshold = systematic.threshold_for(block_mass, n_clusters, probes, top)
+    top = systematic.largest(block_mass, n_clusters, lanes)
+    threshold = systematic.threshold_for(block_mass, n_clusters, probes, top, spare)
     n = 0
     for c in range(n_clusters):
         size = starts[c + 1] - starts[c]
@@ -190,16 +207,37 @@ def open_clusters(masses, q, starts, probes, squares_top, squares, spread, fuzz,
 
 
 @exact_inline
-def look_at(n, places, codes, x, slot, fuzz, values, spare):
-    """First look at the classes at places[:n] (runs of consecutive places), a tile at a time."""
+def look_everywhere(codes, x, count, unit, squares, sums, values):
+    """First look of `count` queries at every class, four queries at a time where there are four."""
     prior, leading, leading_scale, _, scale = codes
+    for tile in range(leading.shape[0]):
+        if count == GROUP:
+            product_of_four(leading, tile, x, sums)
+        for slot in range(count):
+            if count < GROUP:
+                product_of_one(leading, tile, x[slot], sums[slot])
+            fuzz = FIRST_FUZZ * VARIANCE_OF_SCALE * squares[slot]
+            first_look(sums, slot, unit[slot], tile, leading_scale, prior, scale, fuzz, values[slot], tile)
+
+
+@exact_inline
+def look_at(n, places, codes, x, slot, unit, squares, sums, row, one_tile):
+    """First look of one query at the classes at places[:n] (runs of consecutive places)."""
+    prior, leading, leading_scale, _, scale = codes
+    fuzz = FIRST_FUZZ * VARIANCE_OF_SCALE * squares
     at = 0
     while at < n:
         tile = places[at] // TILE
-        first_look(tile, leading, leading_scale, prior, scale, x, slot, fuzz, values, spare)
-        while at < n and places[at] // TILE == tile:
-            values[slot, at] = values[slot, spare + places[at] % TILE]
-            at += 1
+        product_of_one(leading, tile, x[slot], sums[slot])
+        first_look(sums, slot, unit, tile, leading_scale, prior, scale, fuzz, one_tile, 0)
+        last = min(n, at + TILE - places[at] % TILE)
+        first = places[at] % TILE
+        run = 1
+        while at + run < last and places[at + run] == places[at] + run:
+            run += 1
+        for j in range(run):
+            row[at + j] = one_tile[0, first + j]
+        at += run
 
 
 @exact_inline
@@ -221,129 +259,157 @@ def member_at(c, depth, mass, floor, starts, share):
     return low
 
 
+@exact_inline
+def emit(q, kept, i, log_count, replicate, out_ids, out_log_count, out_replicate):
+    """Append a class to query q's draw; returns the new length."""
+    if kept == out_ids.shape[1]:
+        return kept
+    out_ids[q, kept] = i
+    out_log_count[q, kept] = log_count
+    out_replicate[q, kept] = replicate
+    return kept + 1
+
+
+@exact_inline
+def draw_read(q, blocks, n, places, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate):
+    """Walk the weights of the n classes read; returns (drawn, running sum, points met, next point)."""
+    inverse_tau = np.float32(1 / tau)
+    kept = 0
+    running = 0.0
+    met = 0
+    point = systematic.next_point(points, met, seed, poisson, 0.0)
+    for b in range((n + BLOCK - 1) // BLOCK):
+        tail, certain = systematic.tail_and_certain(blocks, b, inverse_tau)
+        if certain == 0 and running + tail <= point:
+            running += tail
+            continue
+        for j in range(BLOCK):
+            p = np.float64(blocks[b, j] * inverse_tau)
+            if p >= 1:
+                i = members[places[b * BLOCK + j] if places.shape[0] else b * BLOCK + j]
+                kept = emit(q, kept, i, 0.0, -1, out_ids, out_log_count, out_replicate)
+                continue
+            running += p
+            drawn = False
+            while running > point:
+                if not (poisson and drawn):
+                    i = members[places[b * BLOCK + j] if places.shape[0] else b * BLOCK + j]
+                    log_count = np.log(-np.expm1(-p) if poisson else p)
+                    kept = emit(q, kept, i, log_count, met % points.shape[0], out_ids, out_log_count, out_replicate)
+                drawn = True
+                met += 1
+                point = systematic.next_point(points, met, seed, poisson, point)
+    return kept, running, met, point
+
+
+@exact_inline
+def draw_unread(
+    q, state, block_mass, opened, floor, starts, share, members, tau, points, seed, poisson,
+    out_ids, out_log_count, out_replicate,
+):  # fmt: skip
+    """Walk on over the clusters not opened, each one block; returns how many classes are drawn in all."""
+    kept, running, met, point = state
+    for c in range(starts.shape[0] - 1):
+        if opened[c] or starts[c] == starts[c + 1]:
+            continue
+        mass = np.float64(block_mass[c])
+        weight = mass + floor * (starts[c + 1] - starts[c])
+        before = running
+        running += weight / tau
+        while running > point:
+            i = member_at(c, min(max((point - before) * tau, 0.0), weight), mass, floor, starts, share)
+            below = np.float64(share[i - 1]) if i > starts[c] else 0.0
+            log_count = np.log((mass * (np.float64(share[i]) - below) + floor) / tau)
+            replicate = met % points.shape[0]
+            kept = emit(q, kept, members[i], log_count, replicate, out_ids, out_log_count, out_replicate)
+            met += 1
+            point = systematic.next_point(points, met, seed, poisson, point)
+    return kept
+
+
 @kernel(fastmath=False)
 def _draw(
     projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits, clip,
-    floor_share, replicates, poisson, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept, out_read,
+    floor_share, replicates, poisson, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept,
 ):  # fmt: skip
-    prior, leading, leading_scale, bits, scale = codes
-    n_classes = prior.shape[0]
+    _, leading, _, bits, scale = codes
+    n_classes = members.shape[0]
     n_clusters = starts.shape[0] - 1
-    rank = leading.shape[1]
+    rank = PAIR * leading.shape[1]
     n_groups = (seeds.shape[0] + GROUP - 1) // GROUP
     everywhere = n_clusters == 1
-    group_capacity = GROUP if everywhere else 1
     for chunk in numba.prange(n_chunks):
-        values = np.empty((GROUP, capacity + TILE), np.float32)
+        values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
+        one_tile = np.empty((1, TILE), np.float32)
+        lanes = np.empty(BLOCK, np.float32)
         places = np.empty(0 if everywhere else capacity, np.int32)
-        block_mass = np.empty(n_clusters, np.float32)
+        promising = np.empty(capacity + 1, np.int32)
+        spare = np.empty(max(capacity, n_clusters), np.float32)
+        block_mass = np.full(n_clusters, NOTHING)
         opened = np.ones(n_clusters, np.bool_)
-        x = np.empty((GROUP, rank), np.float32)
+        x = np.empty((GROUP, rank), np.int16)
+        sums = np.empty((GROUP, TILE), np.int32)
         planes = np.empty((GROUP, PLANES, bits.shape[1]), np.uint64)
+        unit = np.empty(GROUP, np.float32)
         half_step = np.empty(GROUP, np.float32)
+        squares_top = np.empty(GROUP, np.float32)
         squares = np.empty(GROUP, np.float32)
         points = np.empty(replicates)
         for group in range(chunk * n_groups // n_chunks, (chunk + 1) * n_groups // n_chunks):
             begin = group * GROUP
             count = min(GROUP, seeds.shape[0] - begin)
             for slot in range(count):
-                half_step[slot], squares[slot] = slice_query(
-                    projected, begin + slot, rank, query_bits, clip, x, planes, slot
+                unit[slot], squares_top[slot] = quantise_leading(projected, begin + slot, x, slot)
+                half_step[slot], squares[slot] = slice_rest(
+                    projected, begin + slot, rank, query_bits, clip, planes[slot]
                 )
             if everywhere:
-                for tile in range(leading.shape[0]):
-                    for slot in range(count):
-                        first_look(
-                            tile, leading, leading_scale, prior, scale, x, slot,
-                            FIRST_FUZZ * VARIANCE_OF_SCALE * squares[slot], values, tile * TILE,
-                        )  # fmt: skip
+                look_everywhere(codes, x, count, unit, squares, sums, values)
             for slot in range(count):
                 q = begin + slot
+                blocks = values[slot if everywhere else 0]
+                row = blocks.reshape(capacity)
                 n = n_classes
-                block_mass[0] = NOTHING
+                top = NOTHING
                 if not everywhere:
-                    squares_top = np.float32(0)
-                    for k in range(rank):
-                        squares_top += x[slot, k] * x[slot, k]
                     n = open_clusters(
-                        masses, q, starts, probes, squares_top, squares[slot], spread, fuzz, block_mass, opened, places,
-                        capacity,
+                        masses, q, starts, probes, squares_top[slot], squares[slot], spread, fuzz, block_mass, opened,
+                        places, capacity, spare, lanes,
                     )  # fmt: skip
-                    first_fuzz = FIRST_FUZZ * VARIANCE_OF_SCALE * squares[slot]
-                    look_at(n, places, codes, x, slot, first_fuzz, values, capacity)
-                row = values[slot]
-                if bits.shape[1]:
-                    top = systematic.largest(row, n) if n else np.float32(0)
-                    threshold = systematic.threshold_for(row, n, int(refine_share * n), top)
-                    refine(values, slot, n, places, threshold, half_step[slot], squares[slot], bits, scale, planes)
-                top = systematic.largest(block_mass, n_clusters)
+                    look_at(n, places, codes, x, slot, unit[slot], squares[slot], sums, row, one_tile)
+                    top = systematic.largest(block_mass, n_clusters, lanes)
+                if n and bits.shape[1]:
+                    wanted = int(refine_share * n)
+                    top_seen = systematic.largest(row, n, lanes)
+                    threshold = systematic.threshold_for(row, n, wanted, top_seen, spare)
+                    refine(
+                        row, n, places, threshold, half_step[slot], squares[slot], bits, scale, planes[slot], promising
+                    )
                 if n:
-                    top = max(top, systematic.largest(row, n))
-                total = systematic.exponentiate(row, 0, n, top) + systematic.exponentiate(block_mass, 0, n_clusters, top)
+                    top = max(top, systematic.largest(row, n, lanes))
+                total = systematic.exponentiate(row, n, top)
+                if not everywhere:
+                    total += systematic.exponentiate(block_mass, n_clusters, top)
                 floor = np.float32(floor_share * total / n_classes)
                 systematic.add_constant(row, n, floor)
-                total += np.float64(floor) * n_classes
-                tau = systematic.solve_tau(row, n, total, size)
-                inverse_tau = np.float32(1 / tau)
+                row[n : min(-(-n // BLOCK) * BLOCK, capacity)] = 0
+                tau = systematic.solve_tau(row, n, total + np.float64(floor) * n_classes, size)
                 systematic.draw_points(points, seeds[q])
-                limit = out_ids.shape[1]
-                kept = 0
-                running = 0.0
-                j = 0
-                point = systematic.next_point(points, j, seeds[q], poisson, 0.0)
-                for start in range(0, n, BLOCK):
-                    stop = min(start + BLOCK, n)
-                    tail, certain = systematic.tail_and_certain(row, start, stop, inverse_tau)
-                    if certain == 0 and running + tail <= point:
-                        running += tail
-                        continue
-                    for i in range(start, stop):
-                        p = row[i] * inverse_tau
-                        if p >= np.float32(1):
-                            if kept < limit:
-                                out_ids[q, kept] = members[i if everywhere else places[i]]
-                                out_log_count[q, kept] = 0
-                                out_replicate[q, kept] = -1
-                                kept += 1
-                            continue
-                        running += np.float64(p)
-                        again = False
-                        while running > point:
-                            if kept < limit and not (poisson and again):
-                                out_ids[q, kept] = members[i if everywhere else places[i]]
-                                out_log_count[q, kept] = np.log(-np.expm1(-np.float64(p)) if poisson else np.float64(p))
-                                out_replicate[q, kept] = j % replicates
-                                kept += 1
-                            again = True
-                            j += 1
-                            point = systematic.next_point(points, j, seeds[q], poisson, point)
+                state = draw_read(
+                    q, blocks, n, places, members, tau, points, seeds[q], poisson, out_ids, out_log_count, out_replicate
+                )
+                out_kept[q] = state[0]
                 if not everywhere:
-                    for c in range(n_clusters):
-                        if opened[c]:
-                            continue
-                        weight = np.float64(block_mass[c]) + np.float64(floor) * (starts[c + 1] - starts[c])
-                        before = running
-                        running += weight / tau
-                        while running > point:
-                            depth = min(max((point - before) * tau, 0.0), weight)
-                            i = member_at(c, depth, np.float64(block_mass[c]), np.float64(floor), starts, share)
-                            below = share[i - 1] if i > starts[c] else np.float32(0)
-                            w = np.float64(block_mass[c]) * (np.float64(share[i]) - np.float64(below)) + np.float64(floor)
-                            if kept < limit:
-                                out_ids[q, kept] = members[i]
-                                out_log_count[q, kept] = np.log(w / tau)
-                                out_replicate[q, kept] = j % replicates
-                                kept += 1
-                            j += 1
-                            point = systematic.next_point(points, j, seeds[q], poisson, point)
-                out_kept[q] = kept
-                out_read[q] = n
+                    out_kept[q] = draw_unread(
+                        q, state, block_mass, opened, np.float64(floor), starts, share, members, tau, points, seeds[q],
+                        poisson, out_ids, out_log_count, out_replicate,
+                    )  # fmt: skip
 
 
 def draw(
     projected: NDArray, masses: NDArray, seeds: NDArray, codes: tuple, clusters: tuple, *, size: int, probes: int,
     refine_share: float, query_bits: int, clip: float, floor_share: float, replicates: int, poisson: bool,
-) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:  # fmt: skip
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:  # fmt: skip
     """Draw about `size` classes per query in proportion to their sketched weight.
 
     Args:
@@ -353,29 +419,27 @@ def draw(
         codes, clusters: the fields of sketch.codes.Codes and sketch.clusters.Clusters.
 
     Returns:
-        offsets, ids, log expected counts, the replicate each class was drawn by (−1: taken with certainty), and how many
-        classes had their codes read.
+        offsets, ids, log expected counts, and the replicate each class was drawn by (−1: taken with certainty).
     """
     members, starts, _, _, spread, fuzz, share = clusters
     n_queries, n_clusters = len(seeds), len(starts) - 1
     capacity = len(codes[1]) * TILE
     if n_clusters > 1:
         largest = np.sort(np.diff(starts))[::-1]
-        capacity = int(largest[: probes + probes // 4 + 1].sum())
+        capacity = -(-int(largest[: probes + probes // 4 + 1].sum()) // TILE) * TILE
     limit = size + int(8 * np.sqrt(size)) + replicates + 16
     loose = np.arange(n_queries + 1, dtype=np.int64) * limit
     ids, log_count = np.empty((n_queries, limit), np.int32), np.empty((n_queries, limit), np.float32)
     replicate = np.empty((n_queries, limit), np.int16)
-    kept, read = np.empty(n_queries, np.int64), np.empty(n_queries, np.int64)
-    groups = -(-n_queries // GROUP)
-    n_chunks = min(groups, numba.get_num_threads())
-    _draw(
-        projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits,
-        np.float32(clip), floor_share, replicates, poisson, capacity, n_chunks, ids, log_count, replicate, kept, read,
-    )  # fmt: skip
+    kept = np.empty(n_queries, np.int64)
+    with threads_for(-(-n_queries // GROUP)) as n_chunks:
+        _draw(
+            projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits,
+            np.float32(clip), floor_share, replicates, poisson, capacity, n_chunks, ids, log_count, replicate, kept,
+        )  # fmt: skip
     offsets = ragged.offsets_from_sizes(kept)
     compact = [ragged.compact(loose, offsets, array.ravel()) for array in (ids, log_count, replicate)]
-    return offsets, *compact, read
+    return offsets, *compact
 
 
 @kernel(fastmath=False)
@@ -385,6 +449,7 @@ def _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisso
         drawn = 0
         shares = 0.0
         mean = 0.0
+        largest = 0.0
         for s in range(offsets[q], offsets[q + 1]):
             if replicate[s] >= 0:
                 weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
@@ -392,6 +457,7 @@ def _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisso
                 sums[replicate[s]] += weight
                 mean += missed * weight
                 shares += missed
+                largest = max(largest, weight)
                 drawn += 1
         mean = mean / shares if shares > 0 and drawn > 1 and not poisson else 0.0
         total = 0.0
@@ -403,7 +469,7 @@ def _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisso
                     weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
                     total -= min(np.expm1(np.float64(log_count[s])), 0.0) * (weight - mean) ** 2
             if drawn > 1 and not poisson:
-                total *= drawn / (drawn - 1)
+                total = total * drawn / (drawn - 1) + largest * largest / 2
         out[q] = np.sqrt(total)
 
 
@@ -411,8 +477,10 @@ def tail_error(offsets, logits, log_count, replicate, log_z, replicates: int, po
     """Relative standard error of a draw in proportion to size, from the classes not taken with certainty.
 
     With z = f/p: R replicates give R/(R − 1) Σ (t_r − t̄)² over their sums; Poisson draws Σ (1 − p) z²; one systematic
-    draw n/(n − 1) Σ (1 − p)(z − z̄)² (Hájek's approximation), z̄ weighted by 1 − p.
+    draw n/(n − 1) Σ (1 − p)(z − z̄)² + max z²/2: Hájek's approximation, z̄ weighted by 1 − p, and an allowance for the
+    classes whose sketch fell short, which few draws show and which make the plain formula cover too little.
     """
     out = np.empty(len(log_z))
-    _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisson, out)
+    with threads_for(len(out) // ragged.QUERIES_PER_THREAD):
+        _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisson, out)
     return out

@@ -28,34 +28,46 @@ def fast_exp(x):
 
 
 @inline
-def largest(values, n):
-    """max of values[:n]."""
+def largest(values, n, lanes):
+    """max of values[:n], n ≥ 1, through 64 running maxima, which vectorise where a single one does not."""
     top = values[0]
-    for i in range(n):
+    whole = n // BLOCK
+    for j in range(BLOCK):
+        lanes[j] = top
+    for b in range(whole):
+        for j in range(BLOCK):
+            value = values[b * BLOCK + j]
+            lanes[j] = value if value > lanes[j] else lanes[j]
+    for j in range(BLOCK):
+        top = max(top, lanes[j])
+    for i in range(whole * BLOCK, n):
         top = max(top, values[i])
     return top
 
 
 @inline
-def count_above(values, n, stride, threshold):
-    """How many of values[:n:stride] exceed the threshold."""
+def count_above(values, n, threshold):
+    """How many of values[:n] exceed the threshold."""
     count = np.int32(0)
-    for i in range(0, n, stride):
+    for i in range(n):
         count += np.int32(values[i] > threshold)
     return count
 
 
 @exact_inline
-def threshold_for(values, n, wanted, top):
+def threshold_for(values, n, wanted, top, spare):
     """A threshold that about `wanted` of values[:n] exceed, from every 8th of them where they are many."""
     if wanted >= n:
         return np.float32(-3e38)
     stride = 8 if wanted > 512 else 1
+    seen = (n + stride - 1) // stride
+    for i in range(seen):
+        spare[i] = values[i * stride]
     low = np.float32(top - 64)
     high = np.float32(top)
     for _ in range(14):
         middle = (low + high) / 2
-        if count_above(values, n, stride, middle) * stride > wanted:
+        if count_above(spare, seen, middle) * stride > wanted:
             low = middle
         else:
             high = middle
@@ -63,10 +75,10 @@ def threshold_for(values, n, wanted, top):
 
 
 @inline
-def exponentiate(values, start, stop, top):
+def exponentiate(values, n, top):
     """exp(values − top) in place; their sum."""
     total = np.float32(0)
-    for i in range(start, stop):
+    for i in range(n):
         values[i] = fast_exp(values[i] - top)
         total += values[i]
     return np.float64(total)
@@ -98,20 +110,20 @@ def solve_tau(weights, n, total, size):
         heavy, count = above_and_count(weights, n, np.float32(tau))
         if count >= size:
             return tau
-        smaller = max(total - heavy, 0.0) / (size - count)
-        if smaller >= tau * (1 - 1e-6):
+        smaller = (total - heavy) / (size - count)
+        if not 0 < smaller < tau * (1 - 1e-6):
             return tau
         tau = smaller
     return tau
 
 
 @inline
-def tail_and_certain(weights, start, stop, inverse_tau):
-    """Over a block: Σ w/τ where that is below 1, and how many reach 1."""
+def tail_and_certain(blocks, b, inverse_tau):
+    """Over a block of 64: Σ w/τ where that is below 1, and how many reach 1."""
     total = np.float32(0)
     certain = np.int32(0)
-    for i in range(start, stop):
-        p = weights[i] * inverse_tau
+    for i in range(BLOCK):
+        p = blocks[b, i] * inverse_tau
         total += p if p < np.float32(1) else np.float32(0)
         certain += np.int32(p >= np.float32(1))
     return np.float64(total), certain

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhash.kernels import ragged
-from softhash.kernels._jit import kernel
+from softhash.kernels._jit import kernel, threads_for
 from softhash.kernels.draws import below, distinct
 
 SHARED = -1
@@ -120,7 +120,7 @@ def unite(first: NDArray, last: NDArray, ids: NDArray, seeds: NDArray, floor: in
     loose = ragged.offsets_from_sizes(capacity)
     out, sole = np.empty(loose[-1], np.int32), np.empty(loose[-1], np.int16)
     found, kept = np.empty(len(seeds), np.int64), np.empty(len(seeds), np.int64)
-    n_chunks = min(len(seeds), numba.get_num_threads())
-    _unite(first, last, ids, seeds, floor, size, loose, n_chunks, out, sole, found, kept)
+    with threads_for(len(seeds) // ragged.QUERIES_PER_THREAD) as n_chunks:
+        _unite(first, last, ids, seeds, floor, size, loose, n_chunks, out, sole, found, kept)
     offsets = ragged.offsets_from_sizes(kept)
     return offsets, ragged.compact(loose, offsets, out), ragged.compact(loose, offsets, sole), found

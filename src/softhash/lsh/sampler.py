@@ -41,8 +41,8 @@ class LSH(Sampler):
         floor: expected size of an independent uniform sample that joins the union, so that no weight exceeds N/floor.
         rng: seed of the planes.
         snapshot: keep a copy of the hashed vectors (4·N·(d+1) bytes), without which p cannot be known once weights
-            change. None: kept while it is under 512 KiB. Without it, sampling from changed weights is refused
-            until `refresh`.
+            change. None: kept while it is under 512 KiB. Without it, sampling is refused until `refresh` once any of
+            32 witness rows has changed: a training step is noticed, an edit of a few rows is yours to announce.
 
     Memory: 4·N·L bytes of ids and 4·L·(2^K + 1) of bucket starts (or 4·N·L of codes where that is less).
 
@@ -105,6 +105,7 @@ class LSH(Sampler):
             **settings: further arguments of LSH.
         """
         checks.positive_int("size", size)
+        checks.positive_int("max_tables", max_tables, most=simhash.MAX_TABLES)
         rng = checks.generator(rng)
         cosines = _typical_cosines(model, checks.queries(queries, model.dim), rng, **settings)
         target = min(1.1 * size, model.n_classes)
@@ -138,7 +139,9 @@ class LSH(Sampler):
         log_count = self._with_floor(log_p)
         if self.size is not None:
             kept = np.diff(offsets)
-            log_count = log_count + np.repeat(np.log(kept / np.maximum(found, 1), where=kept > 0, out=np.zeros(len(kept))), kept)
+            log_count = log_count + np.repeat(
+                np.log(kept / np.maximum(found, 1), where=kept > 0, out=np.zeros(len(kept))), kept
+            )
         log_count = log_count.astype(np.float32)
         return Sample(offsets, ids, logits, log_count, self._std_error(offsets, logits, log_count, log_p, sole))
 
@@ -236,7 +239,11 @@ class LSH(Sampler):
 
     def _witness_rows(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """A few rows and biases as they are now, to notice later that weights have moved."""
-        bias = np.zeros(len(self._witness_ids), np.float32) if self.model.bias is None else self.model.bias[self._witness_ids]
+        bias = (
+            np.zeros(len(self._witness_ids), np.float32)
+            if self.model.bias is None
+            else self.model.bias[self._witness_ids]
+        )
         return self.model.weights[self._witness_ids], bias
 
     def _refuse_stale(self) -> None:

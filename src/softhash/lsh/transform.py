@@ -42,7 +42,9 @@ def fit(model: LogLinear, transform: str, center: bool) -> Frame:
     """The frame for the weights as they are."""
     mean, mean_bias = np.zeros(model.dim, np.float32), 0.0
     if center:
-        sums = blas.map_blocks(lambda s: model.weights[s].sum(axis=0, dtype=np.float64), model.n_classes, ROWS_PER_BLOCK)
+        sums = blas.map_blocks(
+            lambda s: model.weights[s].sum(axis=0, dtype=np.float64), model.n_classes, ROWS_PER_BLOCK
+        )
         mean = (np.sum(sums, axis=0) / model.n_classes).astype(np.float32)
         mean_bias = 0.0 if model.bias is None else float(np.float32(model.bias.mean(dtype=np.float64)))
     frame = Frame(mean, mean_bias, 0.0)
@@ -55,7 +57,9 @@ def largest_squared_norm(model: LogLinear, frame: Frame, ids: NDArray | None = N
     """max ‖(θ_i − μ, b_i − β)‖² over these classes."""
     count = model.n_classes if ids is None else len(ids)
     tops = blas.map_blocks(
-        lambda s: float(squared_norms(*centred(model, frame, s if ids is None else ids[s])).max()), count, ROWS_PER_BLOCK
+        lambda s: float(squared_norms(*centred(model, frame, s if ids is None else ids[s])).max()),
+        count,
+        ROWS_PER_BLOCK,
     )
     return max(tops)
 

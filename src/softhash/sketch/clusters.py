@@ -49,7 +49,9 @@ def fit(leading: NDArray[np.float32], n_clusters: int, seed: int) -> tuple[NDArr
     return by_cluster(kmeans.index.search(leading, 1)[1][:, 0], n_clusters)
 
 
-def reassign(leading: NDArray[np.float32], members: NDArray, starts: NDArray) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def reassign(
+    leading: NDArray[np.float32], members: NDArray, starts: NDArray
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """(members, starts) after one step of k-means from the clusters there are."""
     n_clusters = len(starts) - 1
     filled = np.flatnonzero(np.diff(starts))
@@ -68,7 +70,7 @@ def by_cluster(cluster: NDArray, n_clusters: int) -> tuple[NDArray[np.int32], ND
 
 def describe(members: NDArray[np.int32], starts: NDArray[np.int64], codes: Codes) -> Clusters:
     """Masses, centroids and spreads, read off the stored codes."""
-    n_clusters, rank = len(starts) - 1, codes.leading.shape[1]
+    n_clusters, rank = len(starts) - 1, kernels.PAIR * codes.leading.shape[1]
     out = Clusters(
         members, starts, np.zeros((n_clusters, rank), np.float32), np.zeros(n_clusters, np.float32),
         np.zeros(n_clusters, np.float32), np.zeros(n_clusters, np.float32), np.ones(len(members), np.float32),

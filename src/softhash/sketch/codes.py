@@ -3,7 +3,7 @@
     logit − x·μ = prior + (leading coordinates)·(the query's) + (the rest)·(the query's),
 
 the last term read from the sign bits as scale · Σ ±y with scale = ‖v‖²/‖v‖₁, which is unbiased over the rotation
-(RaBitQ; Gao & Long 2024). Everything lies in tiles of 64 classes, dimension by dimension, as the kernels read it.
+(RaBitQ; Gao & Long 2024). The leading coordinates lie in tiles of 64 classes, dimension by dimension, as the kernels read them.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Projection(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """The stored sketches of n classes, in tiles of 64.
+    """The stored sketches of n classes, in tiles of 64; the last one is padded.
 
     Attributes:
-        prior: float32[n], θ·x̄ + b, the logit of the mean query.
-        leading: int8[tiles, rank, 64], leading coordinates in units of `leading_scale`.
-        leading_scale: float32[n].
-        bits: uint64[n, words], signs of the rest.
-        scale: float32[n], ‖v‖²/‖v‖₁ of the rest.
+        prior: float32[tiles, 64], θ·x̄ + b, the logit of the mean query.
+        leading: int8[tiles, rank/2, 64, 2], leading coordinates in units of `leading_scale`, pairs of them together.
+        leading_scale: float32[tiles, 64].
+        bits: uint64[64·tiles, words], signs of the rest.
+        scale: float32[tiles, 64], ‖v‖²/‖v‖₁ of the rest.
     """
 
     prior: NDArray[np.float32]
@@ -81,13 +81,15 @@ class Codes(NamedTuple):
         """Room for n classes."""
         tiles, rank = -(-n // TILE), projection.rank
         width = projection.for_classes.shape[1] - rank
-        return cls(
-            np.zeros(n, np.float32), np.zeros((tiles, rank, TILE), np.int8), np.zeros(n, np.float32),
-            np.zeros((n, width // WORD), np.uint64), np.zeros(n, np.float32),
-        )  # fmt: skip
+        leading = np.zeros((tiles, rank // kernels.PAIR, TILE, kernels.PAIR), np.int8)
+        bits = np.zeros((tiles * TILE, width // WORD), np.uint64)
+        prior, leading_scale, scale = (np.zeros((tiles, TILE), np.float32) for _ in range(3))
+        return cls(prior, leading, leading_scale, bits, scale)
 
 
-def encode(codes: Codes, places: NDArray[np.int32], model: LogLinear, ids: NDArray[np.int32], projection: Projection) -> None:
+def encode(
+    codes: Codes, places: NDArray[np.int32], model: LogLinear, ids: NDArray[np.int32], projection: Projection
+) -> None:
     """Store the sketches of classes `ids` at `places`, in blocks of one shape: same bits in any company."""
 
     def block(part: slice) -> None:

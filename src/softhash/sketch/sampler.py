@@ -92,7 +92,9 @@ class Sketch(Sampler):
         if clusters is None:
             clusters = 1 if n_classes < CLUSTERS_FROM else int(4 * np.sqrt(n_classes))
         self.clusters = checks.positive_int("clusters", clusters, least=0, most=n_classes)
-        refine = (1.0 if clusters == 0 else 0.05) if refine is None else checks.number("refine", refine, least=0, most=1)
+        refine = (
+            (1.0 if clusters == 0 else 0.05) if refine is None else checks.number("refine", refine, least=0, most=1)
+        )
         rank = codes.default_rank(model.dim) if rank is None else checks.positive_int("rank", rank, most=model.dim)
         self._settings = Settings(
             checks.positive_int("size", size),
@@ -130,7 +132,7 @@ class Sketch(Sampler):
         seeds = checks.seeds(checks.generator(rng), len(queries))
         projected, masses = self._project(queries)
         poisson, replicates = self._settings.design == "poisson", self._settings.replicates
-        offsets, ids, log_count, replicate, _ = kernels.draw(
+        offsets, ids, log_count, replicate = kernels.draw(
             projected, masses, seeds, tuple(self._codes), tuple(self._clusters), size=self.size,
             probes=self._settings.probes, refine_share=self._settings.refine, query_bits=self._settings.query_bits,
             clip=CLIP[self._settings.query_bits], floor_share=FLOOR_SHARE, replicates=replicates, poisson=poisson,
@@ -188,7 +190,12 @@ class Sketch(Sampler):
 
     def state(self) -> tuple[dict, dict[str, NDArray]]:
         """Settings, coordinates, codes and clusters."""
-        settings = {"clusters": self.clusters, "rank": self._rank, "padded_rank": self._projection.rank, "seed": self._seed}
+        settings = {
+            "clusters": self.clusters,
+            "rank": self._rank,
+            "padded_rank": self._projection.rank,
+            "seed": self._seed,
+        }
         parts = {"codes": self._codes, "clusters": self._clusters, "queries": self._queries}
         arrays = {f"{part}.{name}": array for part, fields in parts.items() for name, array in fields._asdict().items()}
         arrays |= {f"projection.{name}": getattr(self._projection, name) for name in codes.Projection._fields[1:]}
