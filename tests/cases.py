@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ class Case(NamedTuple):
         once: whether a class is drawn at most once, so that expected counts are probabilities.
         std_error: "zero", "finite", or "nan" where the method cannot say.
         honest: bounds on claimed error / actual spread.
+        settled: whether refresh() with unchanged weights changes nothing; one more step of k-means may.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Case(NamedTuple):
     once: bool = True
     std_error: Literal["zero", "finite", "nan"] = "finite"
     honest: tuple[float, float] = (0.75, 1.33)
+    settled: bool = True
 
 
 def _lsh(**settings) -> Callable[[sh.LogLinear, int], sh.Estimator]:
@@ -50,6 +52,15 @@ def _mean_query(model: sh.LogLinear, seed: int) -> sh.Estimator:
     return sh.Prior(model, size=50, queries=0.1 + queries_for(model, 16, seed=99))
 
 
+def _sketch(*, calibrated: bool = False, clusters: int | None = None, **settings) -> Callable[..., sh.Estimator]:
+    def make(model: sh.LogLinear, seed: int) -> sh.Estimator:
+        queries = 0.1 + queries_for(model, 64, seed=99) if calibrated else None
+        groups = clusters and min(clusters, model.n_classes)
+        return sh.Sketch(model, 50, queries, groups, rng=seed, **settings)
+
+    return make
+
+
 CASES = (
     Case("exact", lambda model, seed: sh.Exact(model), "nothing", sampler=False, std_error="zero"),
     Case("uniform", lambda model, seed: sh.Uniform(model, size=50), "rng"),
@@ -63,7 +74,22 @@ CASES = (
     Case("lsh-size", _lsh(size=100), "index", honest=(0.5, 2.0)),
     Case("lsh-floor", _lsh(bits=6, floor=30), "index"),
     Case("lsh-mips-floor-size", _lsh(bits=5, transform="mips", floor=30, size=100), "index", honest=(0.5, 2.0)),
-)
+    Case("sketch", _sketch(), "rng", honest=(0.5, 2.0)),
+    Case("sketch-queries", _sketch(calibrated=True), "rng", honest=(0.5, 2.0)),
+    Case("sketch-every-code", _sketch(calibrated=True, clusters=0), "rng", honest=(0.5, 2.0)),
+    Case(
+        "sketch-clusters", _sketch(clusters=8, probes=2), "rng", once=False, honest=(0.5, 2.0), settled=False,
+    ),
+    Case(
+        "sketch-clusters-queries", _sketch(calibrated=True, clusters=8, probes=2, refine=0.5), "rng", once=False,
+        honest=(0.5, 2.0), settled=False,
+    ),
+    Case("sketch-poisson", _sketch(calibrated=True, design="poisson"), "rng"),
+    Case(
+        "sketch-clusters-poisson", _sketch(clusters=8, probes=2, design="poisson"), "rng", once=False, settled=False,
+    ),
+    Case("sketch-replicates", _sketch(calibrated=True, replicates=8), "rng", once=False),
+)  # fmt: skip
 
 
 def over(keep: Callable[[Case], bool] = lambda case: True) -> pytest.MarkDecorator:
@@ -79,6 +105,13 @@ every_sampler = over(lambda case: case.sampler)
 def sampler_of(case: Case, model: sh.LogLinear, seed: int = 0) -> sh.Sampler:
     """The case's estimator, known to be a sampler."""
     return cast(sh.Sampler, case.make(model, seed))
+
+
+def redrawn(case: Case, model: sh.LogLinear, draws: int) -> Iterator[sh.Estimator]:
+    """The estimator `draws` times, built anew where its unbiasedness is over indexes."""
+    fixed = None if case.redraw == "index" else case.make(model, 0)
+    for seed in range(draws):
+        yield fixed or case.make(model, seed)
 
 
 def gaussian(n: int = 2000, dim: int = 32, *, bias: bool = False, seed: int = 0) -> sh.LogLinear:
@@ -97,6 +130,5 @@ def queries_for(model: sh.LogLinear, count: int = 8, *, seed: int = 1) -> NDArra
 def replicate(case: Case, model: sh.LogLinear, queries: NDArray, draws: int) -> sh.Estimate:
     """Independent estimates, each field (draws, Q), redrawing what the case's unbiasedness is over."""
     rng = np.random.default_rng(12345)
-    fixed = None if case.redraw == "index" else case.make(model, 0)
-    estimates = [(fixed or case.make(model, seed)).log_partition(queries, rng=rng) for seed in range(draws)]
+    estimates = [estimator.log_partition(queries, rng=rng) for estimator in redrawn(case, model, draws)]
     return sh.Estimate(*map(np.stack, zip(*estimates, strict=True)))

@@ -146,6 +146,7 @@ def test_save_and_load_give_the_same_sampler(case: Case, model: sh.LogLinear, tm
     assert type(loaded) is type(sampler)
     assert_same(loaded.log_partition(QUERIES, rng=9), sampler.log_partition(QUERIES, rng=9))
     loaded.refresh()
+    sampler.refresh()
     assert_same(loaded.log_partition(QUERIES, rng=9), sampler.log_partition(QUERIES, rng=9))
 
 
@@ -153,7 +154,7 @@ def test_save_and_load_give_the_same_sampler(case: Case, model: sh.LogLinear, tm
 def test_refresh_without_change_changes_nothing(case: Case) -> None:
     sampler = sampler_of(case, BIASED)
     before = sampler.log_partition(QUERIES, rng=1)
-    for ids in (None, [3, 1, 3], []):
+    for ids in ([3, 1, 3], [], *([None] if case.settled else [])):
         sampler.refresh(ids)
         assert_same(sampler.log_partition(QUERIES, rng=1), before)
 

@@ -42,9 +42,17 @@ def test_headers_that_are_no_index(header: str, tmp_path: Path) -> None:
 
 
 def test_an_index_of_an_unknown_sampler(tmp_path: Path) -> None:
-    header = {"format": persist.FORMAT, "sampler": "log_prob", "settings": {}, **persist._header(MODEL)}
+    for name in ("log_prob", "Estimate", "Nothing", "Sampler"):
+        header = {"format": persist.FORMAT, "sampler": name, "settings": {}, **persist._header(MODEL)}
+        save_file({"a": np.ones(1)}, tmp_path / "file", metadata={"softhash": json.dumps(header)})
+        fails(lambda: sh.load(tmp_path / "file", MODEL), "path", "not a softhash index", "save()")
+
+
+@pytest.mark.parametrize("name", ["LSH", "Prior", "Sketch"])
+def test_an_index_without_its_arrays(name: str, tmp_path: Path) -> None:
+    header = {"format": persist.FORMAT, "sampler": name, "settings": {}, **persist._header(MODEL)}
     save_file({"a": np.ones(1)}, tmp_path / "file", metadata={"softhash": json.dumps(header)})
-    fails(lambda: sh.load(tmp_path / "file", MODEL), "path", "log_prob")
+    fails(lambda: sh.load(tmp_path / "file", MODEL), "path", "not a softhash index")
 
 
 @every_sampler

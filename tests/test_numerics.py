@@ -19,7 +19,7 @@ from stats import assert_frequencies, rejects
 
 SHAPES = [(1, 1), (1, 1000), (2, 3), (4, 16), (10, 16), (16, 64), (30, 1), (30, 1000)]
 NEAR = np.array([0, 1e-16, 1e-14, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3])
-EDGES = np.array([-0.97, -0.9699, 0.9699, 0.97])
+EDGES = np.array([-0.94, -0.9399, 0.9399, 0.94])
 COSINES = np.unique(np.concatenate([np.linspace(-1, 1, 33), NEAR - 1, 1 - NEAR, NEAR, -NEAR, EDGES]))
 FLOATS = st.tuples(st.floats(-1e4, 1e4, width=32), st.floats(-600, 0, width=32))
 
