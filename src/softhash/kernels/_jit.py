@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 
-ANNOUNCE_AFTER_SECONDS = 0.7
+ANNOUNCE_AFTER_SECONDS = 1.5
 
 inline = numba.njit(cache=True, fastmath=True, error_model="numpy")
 """For functions called from kernels."""

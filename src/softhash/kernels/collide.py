@@ -90,7 +90,8 @@ def _collide(
 
 def collide(
     rows: NDArray, bias: NDArray, hashed: NDArray, hashed_bias: NDArray, queries: NDArray, query_norm: NDArray,
-    offsets: NDArray, ids: NDArray, frame: tuple, negligible: float, nodes: NDArray, reach: float, bits: int, tables: int,
+    offsets: NDArray, ids: NDArray, frame: tuple, negligible: float, nodes: NDArray, reach: float, bits: int,
+    tables: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:  # fmt: skip
     """Logits from `rows`, log p from `hashed` (the vectors in the tables; the same array while nothing moved).
 
@@ -103,7 +104,8 @@ def collide(
     with threads_for(len(ids) // score.PAIRS_PER_THREAD) as threads:
         _collide(
             rows, bias, hashed, hashed_bias, hashed is not rows, queries, query_norm, shift, ids, position, owner,
-            mean, mean_bias, norm, negligible, nodes, reach, bits, tables, score.CHUNKS_PER_THREAD * threads, logits, log_p,
+            mean, mean_bias, norm, negligible, nodes, reach, bits, tables, score.CHUNKS_PER_THREAD * threads,
+            logits, log_p,
         )  # fmt: skip
     return logits, log_p
 

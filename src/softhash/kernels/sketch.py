@@ -21,6 +21,8 @@ FIRST_FUZZ = np.float32(0.9)
 VARIANCE_OF_SCALE = np.float32(2 / np.pi)
 NOTHING = np.float32(-1e30)
 """The log of no mass; finite, because kernels assume finite numbers."""
+OPENED = np.float32(-2e30)
+"""Block mass of a cluster whose members were looked at one by one."""
 
 
 @kernel(parallel=False, fastmath=False)
@@ -168,41 +170,51 @@ def slice_rest(projected, q, rank, query_bits, clip, planes):
 
 
 @exact_inline
-def refine(row, n, places, threshold, half_step, squares, bits, scale, planes, promising):
+def refine(row, n, runs, threshold, half_step, squares, bits, scale, planes, promising):
     """Replace the first look by the second wherever it exceeds the threshold."""
+    run_place, run_start = runs
     count = 0
     for i in range(n):
         promising[count] = i
         count += row[i] > threshold
     without = (SIGN_FUZZ - FIRST_FUZZ) * VARIANCE_OF_SCALE * squares
     plane_1, plane_2, plane_4, plane_8 = planes[0], planes[1], planes[2], planes[3]
+    run = 0
     for at in range(count):
         i = promising[at]
-        place = places[i] if places.shape[0] else i
+        while run_start[run + 1] <= i:
+            run += 1
+        place = run_place[run] + i - run_start[run]
         s = scale[place // TILE, place % TILE]
         sign = np.float32(second_look(bits, place, plane_1, plane_2, plane_4, plane_8)) * half_step
         row[i] += SIGN_GAIN * s * sign + without * (s * s)
 
 
+@inline
+def guess_masses(masses, q, squares_top, squares, spread, fuzz, out):
+    """Log mass of each cluster, from its centroid's score and what varies around it."""
+    for c in range(out.shape[0]):
+        out[c] = masses[q, c] + (spread[c] * squares_top + fuzz[c] * squares)
+
+
 @exact_inline
-def open_clusters(
-    masses, q, starts, probes, squares_top, squares, spread, fuzz, block_mass, opened, places, capacity, spare, lanes
-):
-    """Log masses of the unopened clusters to block_mass, members of the opened ones to `places`; returns how many."""
+def open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes):
+    """Make runs of the heaviest clusters, and nothing of their block mass. Returns the number of classes in them."""
+    run_place, run_start = runs
     n_clusters = starts.shape[0] - 1
-    for c in range(n_clusters):
-        block_mass[c] = masses[q, c] + spread[c] * squares_top + fuzz[c] * squares
     top = systematic.largest(block_mass, n_clusters, lanes)
     threshold = systematic.threshold_for(block_mass, n_clusters, probes, top, spare)
     n = 0
+    run = 0
     for c in range(n_clusters):
         size = starts[c + 1] - starts[c]
-        opened[c] = block_mass[c] > threshold and n + size <= capacity
-        if opened[c]:
-            for i in range(starts[c], starts[c + 1]):
-                places[n] = i
-                n += 1
-            block_mass[c] = NOTHING
+        if block_mass[c] > threshold and n + size <= capacity and size > 0 and run < run_place.shape[0]:
+            run_place[run] = starts[c]
+            run_start[run] = n
+            block_mass[c] = OPENED
+            n += size
+            run += 1
+    run_start[run] = n
     return n
 
 
@@ -221,23 +233,26 @@ def look_everywhere(codes, x, count, unit, squares, sums, values):
 
 
 @exact_inline
-def look_at(n, places, codes, x, slot, unit, squares, sums, row, one_tile):
-    """First look of one query at the classes at places[:n] (runs of consecutive places)."""
+def look_at(runs, n, codes, x, slot, unit, squares, sums, row, one_tile):
+    """First look of one query at the n classes in its runs."""
+    run_place, run_start = runs
     prior, leading, leading_scale, _, scale = codes
     fuzz = FIRST_FUZZ * VARIANCE_OF_SCALE * squares
-    at = 0
-    while at < n:
-        tile = places[at] // TILE
-        product_of_one(leading, tile, x[slot], sums[slot])
-        first_look(sums, slot, unit, tile, leading_scale, prior, scale, fuzz, one_tile, 0)
-        last = min(n, at + TILE - places[at] % TILE)
-        first = places[at] % TILE
-        run = 1
-        while at + run < last and places[at + run] == places[at] + run:
-            run += 1
-        for j in range(run):
-            row[at + j] = one_tile[0, first + j]
-        at += run
+    run = 0
+    while run_start[run] < n:
+        place = run_place[run]
+        at = run_start[run]
+        while at < run_start[run + 1]:
+            tile = place // TILE
+            first = place % TILE
+            length = min(TILE - first, run_start[run + 1] - at)
+            product_of_one(leading, tile, x[slot], sums[slot])
+            first_look(sums, slot, unit, tile, leading_scale, prior, scale, fuzz, one_tile, 0)
+            for j in range(length):
+                row[at + j] = one_tile[0, first + j]
+            at += length
+            place += length
+        run += 1
 
 
 @exact_inline
@@ -271,12 +286,14 @@ def emit(q, kept, i, log_count, replicate, out_ids, out_log_count, out_replicate
 
 
 @exact_inline
-def draw_read(q, blocks, n, places, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate):
+def draw_read(q, blocks, n, runs, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate):
     """Walk the weights of the n classes read; returns (drawn, running sum, points met, next point)."""
+    run_place, run_start = runs
     inverse_tau = np.float32(1 / tau)
     kept = 0
     running = 0.0
     met = 0
+    run = 0
     point = systematic.next_point(points, met, seed, poisson, 0.0)
     for b in range((n + BLOCK - 1) // BLOCK):
         tail, certain = systematic.tail_and_certain(blocks, b, inverse_tau)
@@ -285,15 +302,19 @@ def draw_read(q, blocks, n, places, members, tau, points, seed, poisson, out_ids
             continue
         for j in range(BLOCK):
             p = np.float64(blocks[b, j] * inverse_tau)
+            if p < 1:
+                running += p
+                if running <= point:
+                    continue
+            while run_start[run + 1] <= b * BLOCK + j:
+                run += 1
+            i = members[run_place[run] + b * BLOCK + j - run_start[run]]
             if p >= 1:
-                i = members[places[b * BLOCK + j] if places.shape[0] else b * BLOCK + j]
                 kept = emit(q, kept, i, 0.0, -1, out_ids, out_log_count, out_replicate)
                 continue
-            running += p
             drawn = False
             while running > point:
                 if not (poisson and drawn):
-                    i = members[places[b * BLOCK + j] if places.shape[0] else b * BLOCK + j]
                     log_count = np.log(-np.expm1(-p) if poisson else p)
                     kept = emit(q, kept, i, log_count, met % points.shape[0], out_ids, out_log_count, out_replicate)
                 drawn = True
@@ -304,27 +325,40 @@ def draw_read(q, blocks, n, places, members, tau, points, seed, poisson, out_ids
 
 @exact_inline
 def draw_unread(
-    q, state, block_mass, opened, floor, starts, share, members, tau, points, seed, poisson,
+    q, state, block_mass, weights, floor, starts, share, members, tau, points, seed, poisson,
     out_ids, out_log_count, out_replicate,
 ):  # fmt: skip
     """Walk on over the clusters not opened, each one block; returns how many classes are drawn in all."""
     kept, running, met, point = state
-    for c in range(starts.shape[0] - 1):
-        if opened[c] or starts[c] == starts[c + 1]:
+    n_clusters = starts.shape[0] - 1
+    for first in range(0, n_clusters, BLOCK):
+        together = 0.0
+        for c in range(first, min(first + BLOCK, n_clusters)):
+            together += weights[c]
+        if running + together / tau <= point:
+            running += together / tau
             continue
-        mass = np.float64(block_mass[c])
-        weight = mass + floor * (starts[c + 1] - starts[c])
-        before = running
-        running += weight / tau
-        while running > point:
-            i = member_at(c, min(max((point - before) * tau, 0.0), weight), mass, floor, starts, share)
-            below = np.float64(share[i - 1]) if i > starts[c] else 0.0
-            log_count = np.log((mass * (np.float64(share[i]) - below) + floor) / tau)
-            replicate = met % points.shape[0]
-            kept = emit(q, kept, members[i], log_count, replicate, out_ids, out_log_count, out_replicate)
-            met += 1
-            point = systematic.next_point(points, met, seed, poisson, point)
+        for c in range(first, min(first + BLOCK, n_clusters)):
+            before = running
+            running += weights[c] / tau
+            while running > point and weights[c] > 0:
+                mass = np.float64(block_mass[c])
+                depth = min(max((point - before) * tau, 0.0), weights[c])
+                i = member_at(c, depth, mass, floor, starts, share)
+                below = np.float64(share[i - 1]) if i > starts[c] else 0.0
+                log_count = np.log((mass * (np.float64(share[i]) - below) + floor) / tau)
+                replicate = met % points.shape[0]
+                kept = emit(q, kept, members[i], log_count, replicate, out_ids, out_log_count, out_replicate)
+                met += 1
+                point = systematic.next_point(points, met, seed, poisson, point)
     return kept
+
+
+@exact_inline
+def weigh_unread(block_mass, starts, floor, opened, weights):
+    """The weight of each cluster: its mass and the floor of its members, nothing for the opened."""
+    for c in range(block_mass.shape[0]):
+        weights[c] = 0.0 if opened[c] else np.float64(block_mass[c]) + floor * (starts[c + 1] - starts[c])
 
 
 @kernel(fastmath=False)
@@ -338,15 +372,18 @@ def _draw(
     rank = PAIR * leading.shape[1]
     n_groups = (seeds.shape[0] + GROUP - 1) // GROUP
     everywhere = n_clusters == 1
+    most_runs = 1 if everywhere else probes + probes // 4 + 1
     for chunk in numba.prange(n_chunks):
         values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
-        one_tile = np.empty((1, TILE), np.float32)
-        lanes = np.empty(BLOCK, np.float32)
-        places = np.empty(0 if everywhere else capacity, np.int32)
+        runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
+        runs[1][0] = 0
         promising = np.empty(capacity + 1, np.int32)
         spare = np.empty(max(capacity, n_clusters), np.float32)
-        block_mass = np.full(n_clusters, NOTHING)
-        opened = np.ones(n_clusters, np.bool_)
+        block_mass = np.empty(n_clusters, np.float32)
+        opened = np.empty(n_clusters, np.bool_)
+        weights = np.empty(n_clusters)
+        lanes = np.empty(BLOCK, np.float32)
+        one_tile = np.empty((1, TILE), np.float32)
         x = np.empty((GROUP, rank), np.int16)
         sums = np.empty((GROUP, TILE), np.int32)
         planes = np.empty((GROUP, PLANES, bits.shape[1]), np.uint64)
@@ -372,23 +409,22 @@ def _draw(
                 n = n_classes
                 top = NOTHING
                 if not everywhere:
-                    n = open_clusters(
-                        masses, q, starts, probes, squares_top[slot], squares[slot], spread, fuzz, block_mass, opened,
-                        places, capacity, spare, lanes,
-                    )  # fmt: skip
-                    look_at(n, places, codes, x, slot, unit[slot], squares[slot], sums, row, one_tile)
+                    guess_masses(masses, q, squares_top[slot], squares[slot], spread, fuzz, block_mass)
+                    n = open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes)
+                    look_at(runs, n, codes, x, slot, unit[slot], squares[slot], sums, row, one_tile)
                     top = systematic.largest(block_mass, n_clusters, lanes)
                 if n and bits.shape[1]:
-                    wanted = int(refine_share * n)
-                    top_seen = systematic.largest(row, n, lanes)
-                    threshold = systematic.threshold_for(row, n, wanted, top_seen, spare)
+                    most = systematic.largest(row, n, lanes)
+                    threshold = systematic.threshold_for(row, n, int(refine_share * n), most, spare)
                     refine(
-                        row, n, places, threshold, half_step[slot], squares[slot], bits, scale, planes[slot], promising
+                        row, n, runs, threshold, half_step[slot], squares[slot], bits, scale, planes[slot], promising
                     )
                 if n:
                     top = max(top, systematic.largest(row, n, lanes))
                 total = systematic.exponentiate(row, n, top)
                 if not everywhere:
+                    for c in range(n_clusters):
+                        opened[c] = block_mass[c] == OPENED
                     total += systematic.exponentiate(block_mass, n_clusters, top)
                 floor = np.float32(floor_share * total / n_classes)
                 systematic.add_constant(row, n, floor)
@@ -396,12 +432,13 @@ def _draw(
                 tau = systematic.solve_tau(row, n, total + np.float64(floor) * n_classes, size)
                 systematic.draw_points(points, seeds[q])
                 state = draw_read(
-                    q, blocks, n, places, members, tau, points, seeds[q], poisson, out_ids, out_log_count, out_replicate
+                    q, blocks, n, runs, members, tau, points, seeds[q], poisson, out_ids, out_log_count, out_replicate
                 )
                 out_kept[q] = state[0]
                 if not everywhere:
+                    weigh_unread(block_mass, starts, np.float64(floor), opened, weights)
                     out_kept[q] = draw_unread(
-                        q, state, block_mass, opened, np.float64(floor), starts, share, members, tau, points, seeds[q],
+                        q, state, block_mass, weights, np.float64(floor), starts, share, members, tau, points, seeds[q],
                         poisson, out_ids, out_log_count, out_replicate,
                     )  # fmt: skip
 
@@ -434,8 +471,9 @@ def draw(
     kept = np.empty(n_queries, np.int64)
     with threads_for(-(-n_queries // GROUP)) as n_chunks:
         _draw(
-            projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits,
-            np.float32(clip), floor_share, replicates, poisson, capacity, n_chunks, ids, log_count, replicate, kept,
+            projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share,
+            query_bits, np.float32(clip), floor_share, replicates, poisson, capacity, n_chunks,
+            ids, log_count, replicate, kept,
         )  # fmt: skip
     offsets = ragged.offsets_from_sizes(kept)
     compact = [ragged.compact(loose, offsets, array.ravel()) for array in (ids, log_count, replicate)]

@@ -133,8 +133,8 @@ class LSH(Sampler):
         size = UNLIMITED if self.size is None else self.size
         offsets, ids, sole, found = kernels.unite(first, last, self._tables.ids, seeds, self.floor, size)
         logits, log_p = collide.collide(
-            self.model.rows, self.model.bias_or_zeros, self._hashed, self._hashed_bias, queries, query_norm, offsets, ids,
-            self._frame, self._frame.negligible, self._nodes, simhash.INTERPOLATED, self.bits, self.tables,
+            self.model.rows, self.model.bias_or_zeros, self._hashed, self._hashed_bias, queries, query_norm,
+            offsets, ids, self._frame, self._frame.negligible, self._nodes, simhash.INTERPOLATED, self.bits, self.tables,
         )  # fmt: skip
         log_count = self._with_floor(log_p)
         if self.size is not None:
@@ -258,8 +258,9 @@ class LSH(Sampler):
     def state(self) -> tuple[dict, dict[str, NDArray]]:
         """Settings, planes, tables and frame."""
         settings = {
-            "bits": self.bits, "tables": self.tables, "transform": self.transform, "center": self.center, "size": self.size,
-            "floor": self.floor, "snapshot": self.snapshot, "mean_bias": self._frame.mean_bias, "norm": self._frame.norm,
+            "bits": self.bits, "tables": self.tables, "transform": self.transform, "center": self.center,
+            "size": self.size, "floor": self.floor, "snapshot": self.snapshot,
+            "mean_bias": self._frame.mean_bias, "norm": self._frame.norm,
         }  # fmt: skip
         rows, bias = self._witnesses
         arrays = {"planes": self._planes, "mean": self._frame.mean, "witness_rows": rows, "witness_bias": bias}

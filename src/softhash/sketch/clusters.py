@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import faiss
@@ -13,6 +14,7 @@ from softhash.sketch.codes import Codes
 
 POINTS_PER_CENTROID = 64
 ITERATIONS = 6
+ONE_LEVEL = 512
 
 
 class Clusters(NamedTuple):
@@ -40,25 +42,30 @@ class Clusters(NamedTuple):
 
 
 def fit(leading: NDArray[np.float32], n_clusters: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(members, starts) by k-means (FAISS) on leading coordinates."""
-    kmeans = faiss.Kmeans(
-        leading.shape[1], n_clusters, niter=ITERATIONS, seed=seed, min_points_per_centroid=1,
+    """(members, starts) by k-means (FAISS) on leading coordinates; many clusters in two levels, each cell split alone."""
+    if n_clusters <= ONE_LEVEL:
+        return by_cluster(kmeans(leading, n_clusters, seed), n_clusters)
+    cells, cell_starts = by_cluster(kmeans(leading, int(np.sqrt(n_clusters)), seed), int(np.sqrt(n_clusters)))
+    cluster = np.empty(len(leading), np.int64)
+    used = 0
+    for start, stop in pairwise(cell_starts):
+        wanted = max(1, round(n_clusters * stop / len(leading)) - used) if stop > start else 0
+        if wanted:
+            cluster[cells[start:stop]] = used + kmeans(leading[cells[start:stop]], wanted, seed)
+        used += wanted
+    return by_cluster(cluster, used)
+
+
+def kmeans(points: NDArray[np.float32], n_clusters: int, seed: int) -> NDArray[np.int64]:
+    """The cluster of each point."""
+    if n_clusters >= len(points):
+        return np.arange(len(points))
+    model = faiss.Kmeans(
+        points.shape[1], n_clusters, niter=ITERATIONS, seed=seed, min_points_per_centroid=1,
         max_points_per_centroid=POINTS_PER_CENTROID,
     )  # fmt: skip
-    kmeans.train(leading)
-    return by_cluster(kmeans.index.search(leading, 1)[1][:, 0], n_clusters)
-
-
-def reassign(
-    leading: NDArray[np.float32], members: NDArray, starts: NDArray
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(members, starts) after one step of k-means from the clusters there are."""
-    n_clusters = len(starts) - 1
-    filled = np.flatnonzero(np.diff(starts))
-    sums = np.add.reduceat(leading[members], starts[filled], axis=0)
-    index = faiss.IndexFlatL2(leading.shape[1])
-    index.add(sums / np.diff(starts)[filled, None].astype(np.float32))
-    return by_cluster(filled[index.search(leading, 1)[1][:, 0]], n_clusters)
+    model.train(points)
+    return model.index.search(points, 1)[1][:, 0]
 
 
 def by_cluster(cluster: NDArray, n_clusters: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

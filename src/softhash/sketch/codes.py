@@ -1,9 +1,9 @@
-"""What is stored of a class: a prior, its leading balanced coordinates in int8, and one sign bit for each of the others.
+"""What is stored of a class: a prior, its leading balanced coordinates in int8, one sign bit for each of the others.
 
     logit − x·μ = prior + (leading coordinates)·(the query's) + (the rest)·(the query's),
 
 the last term read from the sign bits as scale · Σ ±y with scale = ‖v‖²/‖v‖₁, which is unbiased over the rotation
-(RaBitQ; Gao & Long 2024). The leading coordinates lie in tiles of 64 classes, dimension by dimension, as the kernels read them.
+(RaBitQ; Gao & Long 2024). Leading coordinates lie in tiles of 64 classes, dimension by dimension, as kernels read them.
 """
 
 from __future__ import annotations

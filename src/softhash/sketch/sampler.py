@@ -17,6 +17,7 @@ from softhash.types import Sample, Sampler
 
 QUERIES_PER_BLOCK = 256
 FLOOR_SHARE = 1e-3
+REFINE = 0.05
 CLUSTERS_FROM = 400_000
 CLIP = {1: 0.8, 2: 1.5, 3: 2.3, 4: 3.2}
 """Largest coordinate a query's quantiser keeps, in standard deviations, per number of bits."""
@@ -110,7 +111,6 @@ class Sketch(Sampler):
         self._seed = int(checks.generator(rng).integers(2**31))
         queries = None if queries is None else checks.queries(queries, model.dim)
         self._queries = balance.query_moments(queries, model.dim)
-        self._clusters: clusters.Clusters | None = None
         self.refresh()
 
     @property
@@ -162,7 +162,7 @@ class Sketch(Sampler):
 
         Args:
             ids: the classes that changed; they are re-encoded in the coordinates and clusters there are. None: every
-                class, in coordinates balanced anew, the clusters moved by one step of k-means.
+                class, in coordinates and clusters made anew.
         """
         model = self.model
         if ids is not None:
@@ -180,13 +180,9 @@ class Sketch(Sampler):
         self._clusters = clusters.describe(members, starts, self._codes)
 
     def _group(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        n_clusters = max(self.clusters, 1)
-        if n_clusters == 1:
+        if self.clusters <= 1:
             return clusters.by_cluster(np.zeros(self.model.n_classes, np.int64), 1)
-        leading = codes.leading_coordinates(self.model, self._projection)
-        if self._clusters is None:
-            return clusters.fit(leading, n_clusters, self._seed)
-        return clusters.reassign(leading, self._clusters.members, self._clusters.starts)
+        return clusters.fit(codes.leading_coordinates(self.model, self._projection), self.clusters, self._seed)
 
     def state(self) -> tuple[dict, dict[str, NDArray]]:
         """Settings, coordinates, codes and clusters."""
