@@ -101,7 +101,7 @@ class LanguageModel(nn.Module):
 
 def snapshot(recipe: Recipe, text: Text, say: Progress = print) -> Snapshot:
     """The snapshot of a recipe: from the cache, or trained now, resuming where an earlier run stopped."""
-    path = CACHE / f"snapshot-{recipe.dataset}-{recipe.key}.npz"
+    path = where(recipe)
     if not path.exists():
         model = train(recipe, text, say)
         made = take(model, recipe, text)
@@ -109,6 +109,11 @@ def snapshot(recipe: Recipe, text: Text, say: Progress = print) -> Snapshot:
         say(f"validation perplexity {made.perplexity:.1f}; wrote {path}")
     with np.load(path) as arrays:
         return Snapshot(*(arrays[name] for name in Snapshot._fields))
+
+
+def where(recipe: Recipe) -> Path:
+    """The file that holds, or will hold, a recipe's snapshot."""
+    return CACHE / f"snapshot-{recipe.dataset}-{recipe.key}.npz"
 
 
 def train(recipe: Recipe, text: Text, say: Progress) -> LanguageModel:

@@ -35,6 +35,14 @@ def ablation(quick: Quick = False) -> None:
 
 
 @app.command()
+def reader(quick: Quick = False) -> None:
+    """How sign bits are best read: gain and allowance, on the SmolLM2 head."""
+    from experiments.sketch import reader
+
+    reader.run(quick)
+
+
+@app.command()
 def speed(
     model: Annotated[
         list[str] | None, typer.Option(help="smollm2, 262144x640 or 1000000x128; may be repeated.", show_default="all")

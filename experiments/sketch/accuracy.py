@@ -16,11 +16,14 @@ PTB_CALIBRATION = 640
 
 
 def ptb(path: Path | None = None) -> Problem:
-    """The Penn Treebank snapshot: `python -m experiments.paper snapshot` makes it."""
+    """The Penn Treebank snapshot, if it has been made."""
     from experiments.paper import data, lm
 
     text = data.ptb(path)
-    made = lm.snapshot(lm.Recipe.of("ptb", text), text)
+    recipe = lm.Recipe.of("ptb", text)
+    if not lm.where(recipe).exists():
+        raise FileNotFoundError(f"{lm.where(recipe)} is not there; python -m experiments.paper snapshot makes it")
+    made = lm.snapshot(recipe, text)
     calibration = made.calibration[:: len(made.calibration) // PTB_CALIBRATION][:PTB_CALIBRATION]
     return Problem("PTB LSTM", sh.LogLinear(made.weights, made.bias), calibration, made.contexts)
 

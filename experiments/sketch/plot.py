@@ -50,10 +50,10 @@ def against_faiss(quick: bool = False) -> list[Path]:
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    families = dict.fromkeys(row["method"].split()[0].rstrip(",") for row in rows)
-    colours = ("#c1571b", "#1f5a94", "#3b7d3b", "#7a4fa0")
-    for (family, colour), marker in zip(zip(families, colours, strict=False), "*os^", strict=False):
-        mine = [row for row in rows if row["method"].split()[0].rstrip(",") == family]
+    families = dict.fromkeys(row["method"].rsplit(", ", 1)[0] for row in rows)
+    colours = ("#c1571b", "#1f5a94", "#6aa5dc", "#3b7d3b", "#8cc98c", "#7a4fa0", "#bb9ad6")
+    for (family, colour), marker in zip(zip(families, colours, strict=False), "*ooss^^", strict=False):
+        mine = [row for row in rows if row["method"].rsplit(", ", 1)[0] == family]
         mine.sort(key=lambda row: float(row["ms_per_query"]))
         times, errors = ([float(row[column]) for row in mine] for column in ("ms_per_query", "error"))
         axes.plot(times, errors, "-", marker=marker, color=colour, lw=1.2, ms=9 if marker == "*" else 5, label=family)
