@@ -27,11 +27,15 @@ def accuracy(quick: Quick = False) -> None:
 
 
 @app.command()
-def ablation(quick: Quick = False) -> None:
+def ablation(
+    queries: Annotated[int, typer.Option(help="Queries to measure on.")] = 2048,
+    draws: Annotated[int, typer.Option(help="Draws for each.")] = 2,
+    quick: Quick = False,
+) -> None:
     """One part changed at a time, on the SmolLM2 head."""
     from experiments.sketch import ablation
 
-    ablation.run(quick)
+    ablation.run(quick, queries, draws)
 
 
 @app.command()
@@ -77,6 +81,14 @@ def memory(quick: Quick = False) -> None:
     from experiments.sketch import memory
 
     memory.run(quick)
+
+
+@app.command()
+def tables() -> None:
+    """Print every CSV as Markdown, and put the tables of docs/theory.md in their places."""
+    from experiments.sketch import tables
+
+    tables.run()
 
 
 @app.command()

@@ -95,10 +95,10 @@ def grouped(problem: Problem, counts: tuple[int, ...]) -> Variants:
             yield f"{clusters} clusters, {probes} opened", variant(sketch, probes=probes)
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, n_queries: int, draws: int) -> None:
     """Measure every variant at both sizes, and print the table."""
-    problem, draws = smollm2(), 1 if quick else 2
-    queries = np.ascontiguousarray(problem.queries[: 128 if quick else 1024])
+    problem, draws = smollm2(), 1 if quick else draws
+    queries = np.ascontiguousarray(problem.queries[:: max(1, len(problem.queries) // (128 if quick else n_queries))])
     log_z = true_log_z(problem.model, queries)
     base = sh.Sketch(problem.model, queries=problem.calibration, clusters=0)
     rows: list[record.Row] = []

@@ -36,7 +36,7 @@ def growth(quick: bool = False) -> list[Path]:
             times = [float(row[column]) for row in mine]
             fill = colour if line == "-" else "white"
             axes.plot(sizes, times, line, marker=marker, color=colour, markerfacecolor=fill, lw=1.3, ms=5,
-                      label=f"{name}, {label}: N^{power:.2f}")  # fmt: skip
+                      label=f"{name}, {label}: $N^{{{power:.2f}}}$")  # fmt: skip
     _logarithmic(axes)
     axes.set(xlabel="classes N", ylabel="milliseconds per query")
     axes.legend(frameon=False, fontsize=8.5)

@@ -18,6 +18,8 @@ SIZES = (16, 23, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048)
 QUERIES_TO_CHOOSE = 512
 LATENCY_QUERIES = 32
 TIMED = 6
+MARGIN = 0.96
+"""Share of the target that the draws which choose a setting must meet, so that others meet the target."""
 Run = Callable[[Estimator, NDArray], object]
 
 
@@ -99,7 +101,7 @@ def cheapest(found: Sequence[Choice], run: Run, problem: Problem, log_z: NDArray
         choice = found[int(name)]
         for size in (choice.size, *(size for size in SIZES if choice.size < size <= 1.5 * choice.size)):
             sketch = variant(choice.sketch, size=size)
-            if error(sketch, problem.queries, log_z, draws=2) <= target:
+            if error(sketch, problem.queries, log_z, draws=2) <= MARGIN * target:
                 return choice._replace(size=size, sketch=sketch)
     return None
 
