@@ -73,8 +73,13 @@ def coordinates(problem: Problem, base: sh.Sketch) -> Variants:
     yield f"{len(few)} calibration queries", sh.Sketch(model, queries=few, clusters=0)
     yield f"{len(few)}, no shrinkage", in_coordinates(base, balance.fit(model, raw_moments(few)))
     yield "no calibration queries", sh.Sketch(model, clusters=0)
-    for rank in (1, 16, 32, 128):
+    for rank in (16, 32, 128):
         yield f"rank {rank}", sh.Sketch(model, queries=queries, clusters=0, rank=rank)
+    signs = sh.Sketch(model, queries=queries, clusters=0, rank=1)
+    yield "rank 1", signs
+    yield "rank 1, neither centred", in_coordinates(signs, uncentred(model, queries, classes=True))
+    yield "rank 1, no balance", in_coordinates(signs, unbalanced(model, shrunk))
+    yield "rank 1, queries whitened instead", in_coordinates(signs, unbalanced(model, shrunk, 0.5))
 
 
 def drawing(base: sh.Sketch) -> Variants:
