@@ -18,8 +18,9 @@ from softhash.sketch.codes import Projection
 
 SIZES = (200, 50)
 FEW_QUERIES = 288
-CLUSTERS = (256, 1024)
-PROBES = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+CLUSTERS = (1024,)
+PROBES = (1 / 16, 1 / 8, 1 / 4)
+CLUSTER_REFINES = (0.05, 0.2, 1.0)
 REFINES = (0.01, 0.02, 0.05, 0.1)
 Variants = Iterator[tuple[str, sh.Sketch]]
 
@@ -88,16 +89,18 @@ def drawing(base: sh.Sketch) -> Variants:
     for bits in (3, 2, 1):
         yield f"{bits} query bits", variant(base, query_bits=bits)
     for refine in REFINES:
-        yield f"codes of {refine:.0%} read", variant(base, refine=refine)
+        yield f"codes of {refine:.0%} read after a first look", variant(base, refine=refine)
 
 
 def grouped(problem: Problem, counts: tuple[int, ...]) -> Variants:
-    """Clusters, and how many of them are opened."""
+    """Clusters, how many of them are opened, and how much of those is read."""
     for clusters in counts:
         sketch = sh.Sketch(problem.model, queries=problem.calibration, clusters=clusters)
         for share in PROBES:
             probes = max(1, int(share * clusters))
-            yield f"{clusters} clusters, {probes} opened", variant(sketch, probes=probes)
+            for refine in CLUSTER_REFINES:
+                label = f"{clusters} clusters, {probes} opened, codes of {refine:.0%} of their classes read"
+                yield label, variant(sketch, probes=probes, refine=refine)
 
 
 def run(quick: bool, n_queries: int, draws: int) -> None:
@@ -117,5 +120,5 @@ def run(quick: bool, n_queries: int, draws: int) -> None:
     measured(iter([(f"Sketch, every code read (rank {base.state()[0]['rank']}, 4 query bits)", base)]))
     measured(coordinates(problem, base))
     measured(drawing(base))
-    measured(grouped(problem, CLUSTERS[:1] if quick else CLUSTERS))
+    measured(grouped(problem, (256,) if quick else CLUSTERS))
     record.save("sketch-ablation", rows, seeds=f"index 0; draws 0-{draws - 1}", quick=quick, title="Sketch: ablation")

@@ -43,8 +43,8 @@ TASKS = {
     "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 2048, 4096)),
     "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256)),
 }
-SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
-REFINES = (0.01, 0.02, 0.05, 0.1, 0.2)
+SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+REFINES = (0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class TorchExact:

@@ -12,7 +12,7 @@ NAMES = ("accuracy", "ablation", "reader", "speed", "growth", "faiss", "memory")
 IN_DOCS = {
     "ablation": ("variant", "error_200", "error_50"),
     "accuracy": (
-        "model", "clusters", "size", "error", "bias", "bias_se", "coverage", "claimed_to_real",
+        "model", "queries", "draws", "clusters", "size", "error", "bias", "bias_se", "coverage", "claimed_to_real",
     ),
     "reader": ("gain", "fuzz 0.00", "fuzz 0.20", "fuzz 0.36", "fuzz 0.50", "fuzz 0.90", "fuzz 1.30"),
 }  # fmt: skip
@@ -23,7 +23,9 @@ def markdown(rows: list[dict[str, str]], columns: tuple[str, ...]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
     lines += ["| " + " | ".join(_cell(row[column]) for column in columns) + " |" for row in rows]
     first = rows[0]
-    counts = "".join(f", {first[name]} {name}" for name in ("queries", "draws") if first.get(name))
+    counts = "".join(
+        f", {first[name]} {name}" for name in ("queries", "draws") if first.get(name) and name not in columns
+    )
     return "\n".join([*lines, "", f"`{first['command']}`, {first['date']}, commit {first['commit']}{counts}."])
 
 
@@ -59,4 +61,4 @@ def _cell(value: str) -> str:
         number = float(value)
     except ValueError:
         return value
-    return value if number.is_integer() else f"{number:.3g}" if abs(number) >= 1e-3 else f"{number:.4f}"
+    return value if number.is_integer() else f"{number:.3g}" if abs(number) >= 1e-3 else f"{number:.5f}"
