@@ -81,7 +81,7 @@ def _sampler_class(name: str) -> type[Sampler]:
     from softhash.types import Sampler
 
     found = getattr(softhash, name)
-    if not (isinstance(found, type) and issubclass(found, Sampler)):
+    if not (isinstance(found, type) and issubclass(found, Sampler)) or found is Sampler:
         raise TypeError(name)
     return found
 

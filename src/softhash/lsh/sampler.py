@@ -134,7 +134,8 @@ class LSH(Sampler):
         offsets, ids, sole, found = kernels.unite(first, last, self._tables.ids, seeds, self.floor, size)
         logits, log_p = collide.collide(
             self.model.rows, self.model.bias_or_zeros, self._hashed, self._hashed_bias, queries, query_norm,
-            offsets, ids, self._frame, self._frame.negligible, self._nodes, simhash.INTERPOLATED, self.bits, self.tables,
+            offsets, ids, self._frame, self._frame.negligible, self._nodes, simhash.INTERPOLATED,
+            self.bits, self.tables,
         )  # fmt: skip
         log_count = self._with_floor(log_p)
         if self.size is not None:
@@ -171,7 +172,7 @@ class LSH(Sampler):
         return codes, np.sqrt(squared)
 
     def _hash_classes(self, ids: NDArray[np.int32] | None = None) -> NDArray[np.uint32]:
-        """Codes (L, n). Blocks have one shape whatever n is, so a class gets the same bits in any company."""
+        """Codes (L, n). Blocks have one shape whatever n is: the same bits in any company, to rounding."""
         model, frame, group = self.model, self._frame, max(1, COLUMNS_PER_BLOCK // self.bits)
         codes = np.empty((self.tables, model.n_classes if ids is None else len(ids)), np.uint32)
 
@@ -199,7 +200,8 @@ class LSH(Sampler):
 
         Args:
             ids: the classes that changed; the mean and norm that vectors were centred and completed with are kept, so
-                this equals re-hashing everything with them. None: every class, with mean and norm computed anew.
+                this equals re-hashing everything with them (but for projections that
+                round to the other side of 0). None: every class, with mean and norm computed anew.
         """
         model = self.model
         if ids is not None:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softhash import blas
 from softhash.model import LogLinear
 
 ROWS_FOR_COVARIANCE = 65_536
+ROWS_PER_BLOCK = 8_192
 SMALLEST_EIGENVALUE = 1e-6
 LEAST_SHRINKAGE = 0.05
 
@@ -51,8 +53,7 @@ def query_moments(queries: NDArray[np.float32] | None, dim: int) -> QueryMoments
     if queries is None:
         return QueryMoments(np.zeros(dim, np.float32), np.eye(dim))
     mean = queries.mean(axis=0, dtype=np.float64)
-    centred = queries - mean
-    covariance = centred.T @ centred / len(queries)
+    covariance = _covariance(queries, mean)
     share = max(LEAST_SHRINKAGE, dim / (len(queries) + dim))
     level = np.trace(covariance) / dim
     if level <= 0:
@@ -63,16 +64,30 @@ def query_moments(queries: NDArray[np.float32] | None, dim: int) -> QueryMoments
 def fit(model: LogLinear, queries: QueryMoments) -> Balance:
     """Balance the classes of a model, as its weights are, against these queries."""
     step = -(-model.n_classes // ROWS_FOR_COVARIANCE)
-    rows = model.weights[::step].astype(np.float32)
-    class_mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-    rows -= class_mean
-    covariance = (rows.T @ rows).astype(np.float64) / len(rows)
+    rows = model.weights[::step]
+    class_mean = rows.mean(axis=0, dtype=np.float64)
+    covariance = _covariance(rows, class_mean)
     if np.trace(covariance) <= 0:
         covariance = np.eye(model.dim)
-    half, inverse_half = _power(covariance, 0.5), _power(covariance, -0.5)
-    mean_of_both = inverse_half @ _power(half @ queries.covariance @ half, 0.5) @ inverse_half
-    for_classes, for_queries = _power(mean_of_both, 0.5), _power(mean_of_both, -0.5)
-    return Balance(class_mean, queries.mean, for_classes, for_queries, for_classes @ covariance @ for_classes)
+    with blas.serial_blas():
+        half, inverse_half = _power(covariance, 0.5), _power(covariance, -0.5)
+        mean_of_both = inverse_half @ _power(half @ queries.covariance @ half, 0.5) @ inverse_half
+        for_classes, for_queries = _power(mean_of_both, 0.5), _power(mean_of_both, -0.5)
+        balanced = for_classes @ covariance @ for_classes
+    return Balance(class_mean.astype(np.float32), queries.mean, for_classes, for_queries, balanced)
+
+
+def _covariance(rows: NDArray[np.float32], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Covariance of rows around their mean, a block of float32 products at a time."""
+
+    def block(part: slice) -> NDArray[np.float64]:
+        centred = rows[part] - mean.astype(np.float32)
+        return (centred.T @ centred).astype(np.float64)
+
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for product in blas.map_blocks(block, len(rows), ROWS_PER_BLOCK):
+        total += product
+    return total / len(rows)
 
 
 def _power(matrix: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels import sketch as kernels
+from softhash.kernels import encode as kernels
 from softhash.sketch.codes import Codes
 
 POINTS_PER_CENTROID = 64
@@ -20,15 +19,17 @@ ONE_LEVEL = 512
 class Clusters(NamedTuple):
     """Classes in cluster order, and what a query needs to guess the mass of a cluster it does not open.
 
-        mass(x) ≈ exp(log_mass + centroid·x_top + spread·‖x_top‖² + fuzz·‖x_rest‖²)
+        mass(x) ≈ exp(log_mass + centroid·x_top + gain(½, spread·‖x_top‖) + gain(0.9, fuzz·‖x_rest‖)),
+
+    where gain(c, σ) = c·σ·min(σ, 4): what a deviation σ among the members adds, Gaussian up to four deviations.
 
     Attributes:
         members: int32[N], class at each place; cluster c owns the places starts[c]:starts[c+1].
         starts: int64[C+1].
         centroid: float32[C, rank], mean leading coordinates, weighted by exp(prior).
         log_mass: float32[C], log Σ exp(prior).
-        spread: float32[C], half the variance around the centroid per leading coordinate.
-        fuzz: float32[C], mean of what the first look adds for the unread coordinates.
+        spread: float32[C], deviation of a member from the centroid, per leading coordinate.
+        fuzz: float32[C], the same for the coordinates a first look does not read.
         share: float32[N], running share of exp(prior) within the cluster, 1 at its last member.
     """
 
@@ -42,7 +43,7 @@ class Clusters(NamedTuple):
 
 
 def fit(leading: NDArray[np.float32], n_clusters: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(members, starts) by k-means (FAISS) on leading coordinates; many clusters in two levels, each cell split alone."""
+    """(members, starts) by k-means (FAISS) on leading coordinates; many clusters in two levels."""
     if n_clusters <= ONE_LEVEL:
         return by_cluster(kmeans(leading, n_clusters, seed), n_clusters)
     cells, cell_starts = by_cluster(kmeans(leading, int(np.sqrt(n_clusters)), seed), int(np.sqrt(n_clusters)))
@@ -58,6 +59,8 @@ def fit(leading: NDArray[np.float32], n_clusters: int, seed: int) -> tuple[NDArr
 
 def kmeans(points: NDArray[np.float32], n_clusters: int, seed: int) -> NDArray[np.int64]:
     """The cluster of each point."""
+    import faiss  # takes longer to import than the rest of the package
+
     if n_clusters >= len(points):
         return np.arange(len(points))
     model = faiss.Kmeans(

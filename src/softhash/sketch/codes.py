@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhash import blas
-from softhash.kernels import sketch as kernels
+from softhash.kernels import encode as kernels
 from softhash.model import LogLinear
 from softhash.sketch.balance import Balance
 
@@ -48,13 +48,13 @@ class Projection(NamedTuple):
     def build(cls, balance: Balance, rank: int, rng: np.random.Generator) -> Self:
         """Leading eigenvectors of the balanced classes, then a random rotation of the rest into whole words."""
         dim = len(balance.class_mean)
-        _, vectors = np.linalg.eigh(balance.class_covariance)
-        vectors = vectors[:, ::-1]
         rest, padded = dim - rank, -(-rank // RANK_STEP) * RANK_STEP
         width = -(-rest // WORD) * WORD
-        rotation = np.linalg.qr(rng.standard_normal((width, rest)))[0].T if rest else np.zeros((0, 0))
-        basis = np.hstack([vectors[:, :rank], np.zeros((dim, padded - rank)), vectors[:, rank:] @ rotation])
-        for_classes, for_queries = balance.for_classes @ basis, balance.for_queries @ basis
+        with blas.serial_blas():
+            vectors = np.linalg.eigh(balance.class_covariance)[1][:, ::-1]
+            rotation = np.linalg.qr(rng.standard_normal((width, rest)))[0].T if rest else np.zeros((0, 0))
+            basis = np.hstack([vectors[:, :rank], np.zeros((dim, padded - rank)), vectors[:, rank:] @ rotation])
+            for_classes, for_queries = balance.for_classes @ basis, balance.for_queries @ basis
         means = balance.class_mean, balance.query_mean
         return cls(padded, *means, for_classes.astype(np.float32), for_queries.astype(np.float32))
 
@@ -90,7 +90,8 @@ class Codes(NamedTuple):
 def encode(
     codes: Codes, places: NDArray[np.int32], model: LogLinear, ids: NDArray[np.int32], projection: Projection
 ) -> None:
-    """Store the sketches of classes `ids` at `places`, in blocks of one shape: same bits in any company."""
+    """Store the sketches of classes `ids` at `places`, in blocks of one shape:
+    same codes in any company, to rounding."""
 
     def block(part: slice) -> None:
         rows = model.weights[ids[part]]

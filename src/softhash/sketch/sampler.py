@@ -19,6 +19,7 @@ QUERIES_PER_BLOCK = 256
 FLOOR_SHARE = 1e-3
 REFINE = 0.05
 CLUSTERS_FROM = 400_000
+CLASSES_PER_CLUSTER = 64
 CLIP = {1: 0.8, 2: 1.5, 3: 2.3, 4: 3.2}
 """Largest coordinate a query's quantiser keeps, in standard deviations, per number of bits."""
 
@@ -49,13 +50,14 @@ class Sketch(Sampler):
             mean and no preferred direction, which costs accuracy.
         clusters: 0 reads every code of every class; 1 takes a first look at every class and reads the codes of the
             promising ones; more also groups classes, and looks into the `probes` heaviest groups only. None: 1 below
-            400 000 classes, then about √N·4.
-        probes: clusters opened per query. None: an eighth of them.
+            400 000 classes (0 without `queries`, when a first look tells too little), then N/64.
+        probes: clusters opened per query. None: a quarter of them.
         rng: seed of the rotation and of k-means.
         rank: leading coordinates kept in int8. None: d/4, between 16 and 64.
         refine: share of the classes looked at whose codes are read. None: 5 %, or all with clusters=0.
         query_bits: bits per query coordinate, 1 to 4.
-        design: "systematic" or "poisson".
+        design: "systematic", or "poisson": classes drawn independently with p = 1 − exp(−w/τ), so a few fewer than
+            `size`, and a larger error whose estimate needs no approximation.
         replicates: independent systematic draws the error bar comes from; 1 uses Hájek's formula, which costs nothing.
 
     Memory: N·(rank + d/8 + 20) bytes, up to padding of both to whole words, and O(clusters·rank + d²).
@@ -91,7 +93,7 @@ class Sketch(Sampler):
         self.model = model
         n_classes = model.n_classes
         if clusters is None:
-            clusters = 1 if n_classes < CLUSTERS_FROM else int(4 * np.sqrt(n_classes))
+            clusters = int(queries is not None) if n_classes < CLUSTERS_FROM else n_classes // CLASSES_PER_CLUSTER
         self.clusters = checks.positive_int("clusters", clusters, least=0, most=n_classes)
         refine = (
             (1.0 if clusters == 0 else 0.05) if refine is None else checks.number("refine", refine, least=0, most=1)
@@ -99,7 +101,7 @@ class Sketch(Sampler):
         rank = codes.default_rank(model.dim) if rank is None else checks.positive_int("rank", rank, most=model.dim)
         self._settings = Settings(
             checks.positive_int("size", size),
-            max(1, self.clusters // 8) if probes is None else checks.positive_int("probes", probes),
+            max(1, self.clusters // 4) if probes is None else checks.positive_int("probes", probes),
             refine,
             checks.positive_int("query_bits", query_bits, most=kernels.PLANES),
             checks.choice("design", design, ("systematic", "poisson")),

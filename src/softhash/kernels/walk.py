@@ -1,0 +1,115 @@
+"""Walking the running sum of weights: classes read one by one, then clusters that were not, each as one block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softhash.kernels import systematic
+from softhash.kernels._jit import exact_inline
+from softhash.kernels.systematic import BLOCK
+
+
+@exact_inline
+def member_at(c, depth, mass, floor, starts, share):
+    """The member of unopened cluster c at `depth` of its weight: the even part first, then by prior share."""
+    start = starts[c]
+    size = starts[c + 1] - start
+    if depth < floor * size:
+        return start + min(int(depth / floor), size - 1)
+    wanted = (depth - floor * size) / mass
+    low = start
+    high = start + size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if np.float64(share[middle]) > wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@exact_inline
+def emit(q, kept, i, log_count, replicate, out_ids, out_log_count, out_replicate):
+    """Append a class to query q's draw; returns the new length."""
+    if kept == out_ids.shape[1]:
+        return kept
+    out_ids[q, kept] = i
+    out_log_count[q, kept] = log_count
+    out_replicate[q, kept] = replicate
+    return kept + 1
+
+
+@exact_inline
+def draw_read(q, blocks, n, runs, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate):
+    """Walk the weights of the n classes read; returns (drawn, running sum, points met, next point)."""
+    run_place, run_start = runs
+    inverse_tau = np.float32(1 / tau)
+    kept = 0
+    running = 0.0
+    met = 0
+    run = 0
+    point = systematic.next_point(points, met, seed, poisson, 0.0)
+    for b in range((n + BLOCK - 1) // BLOCK):
+        tail, certain = systematic.tail_and_certain(blocks, b, inverse_tau)
+        if certain == 0 and running + tail <= point:
+            running += tail
+            continue
+        for j in range(BLOCK):
+            p = np.float64(blocks[b, j] * inverse_tau)
+            if p < 1:
+                running += p
+                if running <= point:
+                    continue
+            while run_start[run + 1] <= b * BLOCK + j:
+                run += 1
+            i = members[run_place[run] + b * BLOCK + j - run_start[run]]
+            if p >= 1:
+                kept = emit(q, kept, i, 0.0, -1, out_ids, out_log_count, out_replicate)
+                continue
+            drawn = False
+            while running > point:
+                if not (poisson and drawn):
+                    log_count = np.log(-np.expm1(-p) if poisson else p)
+                    kept = emit(q, kept, i, log_count, met % points.shape[0], out_ids, out_log_count, out_replicate)
+                drawn = True
+                met += 1
+                point = systematic.next_point(points, met, seed, poisson, point)
+    return kept, running, met, point
+
+
+@exact_inline
+def draw_unread(
+    q, state, block_mass, weights, floor, starts, share, members, tau, points, seed, poisson,
+    out_ids, out_log_count, out_replicate,
+):  # fmt: skip
+    """Walk on over the clusters not opened, each one block; returns how many classes are drawn in all."""
+    kept, running, met, point = state
+    n_clusters = starts.shape[0] - 1
+    for first in range(0, n_clusters, BLOCK):
+        together = 0.0
+        for c in range(first, min(first + BLOCK, n_clusters)):
+            together += weights[c]
+        if running + together / tau <= point:
+            running += together / tau
+            continue
+        for c in range(first, min(first + BLOCK, n_clusters)):
+            before = running
+            running += weights[c] / tau
+            while running > point and weights[c] > 0:
+                mass = np.float64(block_mass[c])
+                depth = min(max((point - before) * tau, 0.0), weights[c])
+                i = member_at(c, depth, mass, floor, starts, share)
+                below = np.float64(share[i - 1]) if i > starts[c] else 0.0
+                log_count = np.log((mass * (np.float64(share[i]) - below) + floor) / tau)
+                replicate = met % points.shape[0]
+                kept = emit(q, kept, members[i], log_count, replicate, out_ids, out_log_count, out_replicate)
+                met += 1
+                point = systematic.next_point(points, met, seed, poisson, point)
+    return kept
+
+
+@exact_inline
+def weigh_unread(block_mass, starts, floor, opened, weights):
+    """The weight of each cluster: its mass and the floor of its members, nothing for the opened."""
+    for c in range(block_mass.shape[0]):
+        weights[c] = 0.0 if opened[c] else np.float64(block_mass[c]) + floor * (starts[c + 1] - starts[c])
