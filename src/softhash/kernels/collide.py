@@ -28,16 +28,16 @@ def exact_log_inclusion(cosine, bits, tables):
 
 @exact_inline
 def log_inclusion(cosine, nodes, reach, bits, tables):
-    """The same by cubic Hermite interpolation between `nodes`, which span ±reach; the formula itself beyond."""
+    """The same by cubic Hermite interpolation between `nodes` (values and rises per step) over ±reach, exact beyond."""
     if abs(cosine) >= reach:
         return exact_log_inclusion(min(max(cosine, -1.0), 1.0), bits, tables)
-    step = 2 * reach / (nodes.shape[0] - 1)
-    place = (cosine + reach) * ((nodes.shape[0] - 1) / (2 * reach))
-    k = min(int(place), nodes.shape[0] - 2)
-    t = place - k
-    rise = nodes[k + 1, 0] - nodes[k, 0]
-    a = nodes[k, 1] * step - rise
-    b = rise - nodes[k + 1, 1] * step
+    place = (cosine + reach) * (np.float64(nodes.shape[0] - 1) * (0.5 / reach))
+    k = np.uint64(place)
+    t = place - np.float64(k)
+    after = k + np.uint64(1)
+    rise = nodes[after, 0] - nodes[k, 0]
+    a = nodes[k, 1] - rise
+    b = rise - nodes[after, 1]
     return nodes[k, 0] + t * rise + t * (1 - t) * ((1 - t) * a + t * b)
 
 
@@ -61,7 +61,7 @@ def inverse(norm):
 
 @kernel(fastmath=False)
 def _collide(
-    rows, bias, hashed, hashed_bias, moved, queries, query_norm, shift, ids, position, owner,
+    rows, bias, hashed, hashed_bias, moved, queries, query_scale, shift, ids, position, owner,
     mean, mean_bias, norm, negligible, nodes, reach, bits, tables, n_chunks, logits, log_p,
 ):  # fmt: skip
     pairs = position.shape[0]
@@ -72,19 +72,20 @@ def _collide(
             at = position[slot]
             q = owner[slot]
             i = np.int64(ids[at])
+            score.expect(hashed, ids[position[min(slot + score.PAIRS_AHEAD, pairs - 1)]])
             b = i if bias.shape[0] > 1 else 0
             if norm == 0 and i != before:
                 old, squares = dot_and_distance(hashed, i, queries, q, mean)
-                squares = np.float64(squares) + (hashed_bias[b] - mean_bias) ** 2
-                scale = inverse(np.sqrt(squares) if squares > negligible else 0.0)
+                squares += np.float32((hashed_bias[b] - mean_bias) ** 2)
+                scale = inverse(np.float64(np.sqrt(squares)) if squares > negligible else 0.0)
                 before = i
             else:
                 old = dot(hashed, i, queries, q)
             logits[at] = (dot(rows, i, queries, q) if moved else old) + bias[b]
-            if scale == 0 and query_norm[q] == 0:
+            if scale == 0 and query_scale[q] == 0:
                 log_p[at] = 0.0  # both hash to the code of the zero vector
             else:
-                cosine = (old + hashed_bias[b] - shift[q]) * scale * inverse(query_norm[q])
+                cosine = (old + hashed_bias[b] - shift[q]) * scale * query_scale[q]
                 log_p[at] = log_inclusion(cosine, nodes, reach, bits, tables)
 
 
@@ -99,11 +100,12 @@ def collide(
     """
     mean, mean_bias, norm = frame
     shift = queries.astype(np.float64) @ mean.astype(np.float64) + mean_bias
+    query_scale = np.divide(1, query_norm, out=np.zeros_like(query_norm), where=query_norm > 0)
     logits, log_p = np.empty(len(ids), np.float32), np.empty(len(ids))
     position, owner = score.order(offsets, ids, len(rows))
     with threads_for(len(ids) // score.PAIRS_PER_THREAD) as threads:
         _collide(
-            rows, bias, hashed, hashed_bias, hashed is not rows, queries, query_norm, shift, ids, position, owner,
+            rows, bias, hashed, hashed_bias, hashed is not rows, queries, query_scale, shift, ids, position, owner,
             mean, mean_bias, norm, negligible, nodes, reach, bits, tables, score.CHUNKS_PER_THREAD * threads,
             logits, log_p,
         )  # fmt: skip

@@ -10,11 +10,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels._jit import inline, kernel, threads_for
+from softhash.kernels._bits import prefetch
+from softhash.kernels._jit import exact_inline, inline, kernel, threads_for
 
 CHUNKS_PER_THREAD = 8
 PAIRS_WORTH_SORTING = 4_096
 PAIRS_PER_THREAD = 1_024
+PAIRS_AHEAD = 6
+LINE = 16
+LINES_AHEAD = 8
 
 
 @inline
@@ -24,6 +28,13 @@ def dot(rows, i, queries, q):
     for k in range(rows.shape[1]):
         total += rows[i, k] * queries[q, k]
     return total
+
+
+@exact_inline
+def expect(rows, i):
+    """Start fetching a row: its first lines, after which the machine sees the pattern."""
+    for k in range(0, min(rows.shape[1], LINE * LINES_AHEAD), LINE):
+        prefetch(rows, i, k)
 
 
 @kernel(parallel=False, fastmath=False)
@@ -67,6 +78,7 @@ def _logits(rows, bias, queries, ids, position, owner, n_chunks, out):
     for c in numba.prange(n_chunks):
         for slot in range(c * pairs // n_chunks, (c + 1) * pairs // n_chunks):
             i = ids[position[slot]]
+            expect(rows, ids[position[min(slot + PAIRS_AHEAD, pairs - 1)]])
             out[position[slot]] = dot(rows, i, queries, owner[slot]) + bias[i if bias.shape[0] > 1 else 0]
 
 

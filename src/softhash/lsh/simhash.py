@@ -50,7 +50,7 @@ def _log1mexp(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def log_inclusion_table(bits: int, tables: int) -> NDArray[np.float64]:
-    """(NODES, 2) values and slopes of log p on |cosine| ≤ 0.94, for cubic interpolation to 1e-9 in kernels."""
+    """(NODES, 2) values of log p on |cosine| ≤ 0.94 and rises per step, for cubic interpolation to 1e-9 in kernels."""
     cosine = np.linspace(-INTERPOLATED, INTERPOLATED, NODES)
     log_p = log_inclusion(cosine, bits, tables)
     log_bit = np.log(np.arccos(-cosine) / np.pi)
@@ -63,7 +63,7 @@ def log_inclusion_table(bits: int, tables: int) -> NDArray[np.float64]:
         + log_slope_of_bit
         - log_p
     )
-    return np.stack([log_p, np.exp(log_slope)], axis=1)
+    return np.stack([log_p, np.exp(log_slope) * (cosine[1] - cosine[0])], axis=1)
 
 
 def check_shape(bits: int, tables: int) -> tuple[int, int]:
