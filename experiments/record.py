@@ -49,8 +49,15 @@ def provenance() -> dict[str, str]:
         "date": datetime.date.today().isoformat(),
         "commit": _git("rev-parse", "--short", "HEAD") + ("+" if changed else ""),
         "machine": f"{os.cpu_count()} cores of {_processor()}",
-        "command": " ".join(["python -m", (__package__ or "") + "." + Path(sys.argv[0]).parent.name, *sys.argv[1:]]),
+        "command": " ".join(["python -m", _module(Path(sys.argv[0])), *sys.argv[1:]]),
     }
+
+
+def _module(file: Path) -> str:
+    """The name a module of this package was run by."""
+    parts = file.with_suffix("").parts
+    parts = parts[len(parts) - 1 - parts[::-1].index(str(__package__)) :] if __package__ in parts else parts[-1:]
+    return ".".join(part for part in parts if part != "__main__")
 
 
 def short(value: object) -> object:

@@ -102,7 +102,7 @@ def slice_rest(projected, q, rank, query_bits, clip, planes):
 
 @exact_inline
 def refine(row, n, runs, threshold, half_step, rest, bits, scale, planes, promising):
-    """Replace the first look by the second wherever it exceeds the threshold."""
+    """Replace the first look by the second wherever it exceeds the threshold; returns the largest of the second."""
     run_place, run_start = runs
     count = 0
     for i in range(n):
@@ -110,6 +110,7 @@ def refine(row, n, runs, threshold, half_step, rest, bits, scale, planes, promis
         count += row[i] > threshold
     plane_1, plane_2, plane_4, plane_8 = planes[0], planes[1], planes[2], planes[3]
     run = 0
+    most = threshold
     for at in range(count):
         i = promising[at]
         while run_start[run + 1] <= i:
@@ -118,6 +119,8 @@ def refine(row, n, runs, threshold, half_step, rest, bits, scale, planes, promis
         s = scale[place // TILE, place % TILE]
         sign = np.float32(second_look(bits, place, plane_1, plane_2, plane_4, plane_8)) * half_step
         row[i] += SIGN_GAIN * s * sign + gain(SIGN_FUZZ - FIRST_FUZZ, rest * s)
+        most = max(most, row[i])
+    return most
 
 
 @inline

@@ -66,14 +66,13 @@ def _draw(
                     n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes)
                     looks.look_at(runs, n, codes, x, slot, unit[slot], rest[slot], sums, row, one_tile)
                     top = systematic.largest(block_mass, n_clusters, lanes)
-                if n and bits.shape[1]:
-                    most = systematic.largest(row, n, lanes)
-                    threshold = systematic.threshold_for(row, n, int(refine_share * n), most, spare)
-                    looks.refine(
-                        row, n, runs, threshold, half_step[slot], rest[slot], bits, scale, planes[slot], promising
-                    )
                 if n:
-                    top = max(top, systematic.largest(row, n, lanes))
+                    most = systematic.largest(row, n, lanes)
+                    if bits.shape[1]:
+                        threshold = systematic.threshold_for(row, n, int(refine_share * n), most, spare)
+                        reading = (half_step[slot], rest[slot], bits, scale, planes[slot], promising)
+                        most = looks.refine(row, n, runs, threshold, *reading)
+                    top = max(top, most)
                 total = systematic.exponentiate(row, n, top)
                 if not everywhere:
                     for c in range(n_clusters):

@@ -17,7 +17,7 @@ from softhash.types import Sample, Sampler
 
 QUERIES_PER_BLOCK = 256
 FLOOR_SHARE = 1e-3
-REFINE = 0.05
+REFINE = 0.15
 CLUSTERS_FROM = 400_000
 CLASSES_PER_CLUSTER = 64
 CLIP = {1: 0.8, 2: 1.5, 3: 2.3, 4: 3.2}
@@ -54,7 +54,7 @@ class Sketch(Sampler):
         probes: clusters opened per query. None: a quarter of them.
         rng: seed of the rotation and of k-means.
         rank: leading coordinates kept in int8. None: d/4, between 16 and 64.
-        refine: share of the classes looked at whose codes are read. None: 5 %, or all with clusters=0.
+        refine: share of the classes looked at whose codes are read. None: 15 %, or all with clusters=0 or more than one cluster.
         query_bits: bits per query coordinate, 1 to 4.
         design: "systematic", or "poisson": classes drawn independently with p = 1 − exp(−w/τ), so a few fewer than
             `size`, and a larger error whose estimate needs no approximation.
