@@ -38,13 +38,13 @@ def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
 
 
 TASKS = {
-    "smollm2": Task(smollm2, 0.05, (0, 1, 512, 1024)),
-    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 1024, 2048, 4096)),
-    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 2048, 4096)),
+    "smollm2": Task(smollm2, 0.05, (0, 1, 768)),
+    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096)),
+    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625)),
     "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256)),
 }
-SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
-REFINES = (0.02, 0.05, 0.1, 0.2, 0.5)
+SHARES = (1 / 16, 1 / 8, 1 / 4)
+REFINES = (0.05, 0.1, 0.2, 1.0)
 
 
 class TorchExact:

@@ -54,7 +54,8 @@ class Sketch(Sampler):
         probes: clusters opened per query. None: a quarter of them.
         rng: seed of the rotation and of k-means.
         rank: leading coordinates kept in int8. None: d/4, between 16 and 64.
-        refine: share of the classes looked at whose codes are read. None: 15 %, or all with clusters=0 or more than one cluster.
+        refine: share of the classes looked at whose codes are read. None: 15 % with clusters=1, otherwise
+            all.
         query_bits: bits per query coordinate, 1 to 4.
         design: "systematic", or "poisson": classes drawn independently with p = 1 − exp(−w/τ), so a few fewer than
             `size`, and a larger error whose estimate needs no approximation.
