@@ -17,8 +17,11 @@ def main() -> None:
 
 @app.command()
 def snapshot(
-    dataset: Annotated[str, typer.Option(help="ptb.")] = "ptb",
+    dataset: Annotated[str, typer.Option(help="ptb or text8.")] = "ptb",
     data: Annotated[Path | None, typer.Option(help="Archive or folder of the text.", show_default="found")] = None,
+    characters: Annotated[
+        int | None, typer.Option(help="Of text8, train on this many from the beginning.", show_default="5 million")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Minibatches of 640 words.", show_default="one epoch")] = None,
     threads: Annotated[int, typer.Option(help="Threads of PyTorch.")] = 2,
 ) -> None:
@@ -26,12 +29,13 @@ def snapshot(
     import torch
 
     from experiments.paper import lm
-    from experiments.paper.data import ptb
+    from experiments.paper.data import SNAPSHOT_CHARACTERS, load
 
-    if dataset != "ptb":
-        raise typer.BadParameter(f"--dataset is {dataset!r}; pass ptb")
     torch.set_num_threads(threads)
-    text = ptb(data)
+    try:
+        text = load(dataset, data, characters or SNAPSHOT_CHARACTERS.get(dataset))
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from None
     made = lm.snapshot(lm.Recipe.of(dataset, text, steps), text, lambda line: print(line, flush=True))
     print(f"{dataset}: classes {made.weights.shape}, contexts {made.contexts.shape}, "
           f"validation perplexity {made.perplexity:.1f}")  # fmt: skip
