@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import softhash as sh
 
-CACHE = Path(__file__).parent / "cache"
+CACHE = Path(os.environ.get("SOFTHASH_CACHE") or Path(__file__).parent / "cache")
 CALIBRATION_CONTEXTS = 2048
 
 

@@ -24,7 +24,7 @@ Row = Mapping[str, object]
 def save(name: str, rows: Sequence[Row], *, seeds: str, quick: bool = False, title: str = "") -> Path:
     """Write rows to results/name.csv (of a quick run: to the cache) and print them."""
     path = (CACHE if quick else RESULTS) / f"{name}.csv"
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     where = provenance() | {"seeds": seeds}
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with open(path, "w", newline="", encoding="utf-8") as file:

@@ -190,7 +190,7 @@ def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, reci
 
 def _replace(path: Path, write: Callable) -> None:
     """Write a file beside `path` and move it there, so that a file is whole or absent."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
     with open(temporary, "wb") as file:
         write(file)
