@@ -61,6 +61,15 @@ def _sketch(*, calibrated: bool = False, clusters: int | None = None, **settings
     return make
 
 
+def _topk(index: str, *, prior: bool = False, calibrated: bool = False, **settings) -> Callable[..., sh.Estimator]:
+    def make(model: sh.LogLinear, seed: int) -> sh.Estimator:
+        probabilities = 1 / np.sqrt(1 + np.arange(model.n_classes)) if prior else None
+        queries = 0.1 + queries_for(model, 64, seed=99) if calibrated else None
+        return sh.TopK(model, 20, 40, index, probabilities=probabilities, queries=queries, **settings)
+
+    return make
+
+
 CASES = (
     Case("exact", lambda model, seed: sh.Exact(model), "nothing", sampler=False, std_error="zero"),
     Case("uniform", lambda model, seed: sh.Uniform(model, size=50), "rng"),
@@ -88,6 +97,11 @@ CASES = (
     Case(
         "sketch-clusters-poisson", _sketch(clusters=8, probes=2, design="poisson"), "rng", once=False, settled=False,
     ),
+    Case("topk-flat", _topk("Flat"), "rng"),
+    Case("topk-ivf", _topk("IVF1,Flat", search="nprobe=1"), "rng"),
+    Case("topk-hnsw", _topk("HNSW16", search="efSearch=2000"), "rng"),
+    Case("topk-balanced", _topk("Flat", coordinates="balanced", calibrated=True), "rng"),
+    Case("topk-prior", _topk("Flat", prior=True, coordinates="centred"), "rng", once=False),
     Case("sketch-replicates", _sketch(calibrated=True, replicates=8), "rng", once=False),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from softhash.persist import load
 from softhash.proposals import Prior, Uniform
 from softhash.scoring import log_prob
 from softhash.sketch import Sketch
+from softhash.topk import TopK
 from softhash.types import Estimate, Estimator, Sample, Sampler
 
 __version__ = "0.1.0"
@@ -21,6 +22,7 @@ __all__ = [
     "Sample",
     "Sampler",
     "Sketch",
+    "TopK",
     "Uniform",
     "load",
     "log_prob",

@@ -38,6 +38,7 @@ METHODS = (
     Method("LSH K=10 L=16", "LSH", lambda kind, model, queries: kind(model, bits=10, tables=16)),
     Method("LSH tuned 200", "LSH", lambda kind, model, queries: kind.tuned(model, 200, queries)),
     Method("LSH tuned 2000", "LSH", lambda kind, model, queries: kind.tuned(model, 2000, queries)),
+    Method("top-k 100+100 HNSW", "TopK", lambda kind, model, queries: kind(model, 100, 100)),
     Method("sketch 50", "Sketch", lambda kind, model, queries: kind(model, size=50, queries=queries)),
     Method("sketch 200", "Sketch", lambda kind, model, queries: kind(model, size=200, queries=queries)),
 )

@@ -120,7 +120,7 @@ class Prior(Sampler):
         if probabilities is None:
             self.refresh()
         else:
-            self._index(_normalised(probabilities, model.n_classes))
+            self._index(normalised(probabilities, model.n_classes))
 
     def _index(self, probabilities: NDArray[np.float64]) -> None:
         self._log_q = np.log(probabilities).astype(np.float32)
@@ -157,7 +157,8 @@ class Prior(Sampler):
         return prior
 
 
-def _normalised(probabilities: ArrayLike, n_classes: int) -> NDArray[np.float64]:
+def normalised(probabilities: ArrayLike, n_classes: int) -> NDArray[np.float64]:
+    """Positive numbers, one per class, as a distribution."""
     checks.vector("probabilities", probabilities, n_classes)
     array = np.asarray(probabilities, dtype=np.float64)
     if array.min() <= 0:

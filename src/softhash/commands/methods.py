@@ -58,11 +58,18 @@ def _sketch(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settin
     return kind(model, queries=queries, rng=settings.seed, **settings.given("size"))
 
 
+def _topk(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings) -> softhash.Estimator:
+    size = 200 if settings.size is None else settings.size
+    head = max(1, size // 2)
+    return kind(model, head, max(1, size - head), coordinates="balanced", queries=queries)
+
+
 METHODS = {
     "exact": Method("Exact", (), _exact),
     "uniform": Method("Uniform", ("size",), _uniform),
     "prior": Method("Prior", ("size",), _prior),
     "lsh": Method("LSH", ("size", "bits", "tables", "transform", "floor"), _lsh),
+    "topk": Method("TopK", ("size",), _topk),
     "sketch": Method("Sketch", ("size",), _sketch),
 }
 
