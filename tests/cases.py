@@ -103,6 +103,9 @@ CASES = (
     Case("topk-balanced", _topk("Flat", coordinates="balanced", calibrated=True), "rng"),
     Case("topk-prior", _topk("Flat", prior=True, coordinates="centred"), "rng", once=False),
     Case("sketch-replicates", _sketch(calibrated=True, replicates=8), "rng", once=False),
+    Case("exact-gumbel", lambda model, seed: sh.ExactGumbel(model, bank=200, rng=seed), "never", sampler=False),
+    Case("mips-gumbel", lambda model, seed: sh.MipsGumbel(model, 50, 3, rng=seed, bank=200), "never", sampler=False),
+    Case("priority-gumbel", lambda model, seed: sh.PriorityGumbel(model, 50, rng=seed), "index", sampler=False),
 )  # fmt: skip
 
 

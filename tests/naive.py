@@ -85,3 +85,35 @@ def alias_probabilities(keep: NDArray, other: NDArray) -> NDArray[np.float64]:
     for i, j in enumerate(other):
         probabilities[j] += 1 - keep[i]
     return probabilities / len(keep)
+
+
+def gumbel_noise(seeds: NDArray[np.uint64], n: int) -> NDArray[np.float64]:
+    """G (columns, n): −log(−log(1 − v)), v the y-th number of the column's SplitMix64 stream."""
+    mask, noise = 2**64 - 1, np.empty((len(seeds), n))
+    for j, seed in enumerate(seeds.tolist()):
+        for y in range(n):
+            z = (seed + (y + 1) * 0x9E3779B97F4A7C15) & mask
+            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+            v = ((z ^ (z >> 31)) >> 11) / 2**53
+            noise[j, y] = -math.log(-math.log1p(-max(v, 2.0**-54)))
+    return noise
+
+
+def gumbel_log_z(perturbed: list[list[NDArray]], rank: int = 1) -> NDArray[np.float64]:
+    """−log mean exp(−H) for each query, H the `rank`-th largest perturbed logit of a draw; empty draws do not count."""
+    estimates = []
+    for draws in perturbed:
+        maxima = np.array([np.sort(values)[-rank] for values in draws if len(values) >= rank])
+        estimates.append(math.log(len(maxima)) - log_sum_exp(-maxima) if len(maxima) else -math.inf)
+    return np.array(estimates)
+
+
+def priority_log_z(logits: NDArray, log_u: NDArray, size: int) -> NDArray[np.float64]:
+    """log Σ max(w, τ) over the `size` largest w/u, τ the next."""
+    estimates = []
+    for row in logits:
+        order = np.argsort(log_u - row)
+        log_tau = (row - log_u)[order[size]]
+        estimates.append(log_sum_exp(np.maximum(row[order[:size]], log_tau)))
+    return np.array(estimates)

@@ -1,9 +1,11 @@
 """softhash: the normaliser of a softmax over very many classes, from a few of them."""
 
 from softhash.exact import Exact
+from softhash.gumbel import ExactGumbel, MipsGumbel
 from softhash.lsh import LSH
 from softhash.model import LogLinear
 from softhash.persist import load
+from softhash.priority import PriorityGumbel
 from softhash.proposals import Prior, Uniform
 from softhash.scoring import log_prob
 from softhash.sketch import Sketch
@@ -17,8 +19,11 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Exact",
+    "ExactGumbel",
     "LogLinear",
+    "MipsGumbel",
     "Prior",
+    "PriorityGumbel",
     "Sample",
     "Sampler",
     "Sketch",

@@ -39,6 +39,9 @@ METHODS = (
     Method("LSH tuned 200", "LSH", lambda kind, model, queries: kind.tuned(model, 200, queries)),
     Method("LSH tuned 2000", "LSH", lambda kind, model, queries: kind.tuned(model, 2000, queries)),
     Method("top-k 100+100 HNSW", "TopK", lambda kind, model, queries: kind(model, 100, 100)),
+    Method("exact Gumbel 50", "ExactGumbel", lambda kind, model, queries: kind(model)),
+    Method("MIPS Gumbel 50", "MipsGumbel", lambda kind, model, queries: kind(model)),
+    Method("priority 200", "PriorityGumbel", lambda kind, model, queries: kind(model, size=200)),
     Method("sketch 50", "Sketch", lambda kind, model, queries: kind(model, size=50, queries=queries)),
     Method("sketch 200", "Sketch", lambda kind, model, queries: kind(model, size=200, queries=queries)),
 )

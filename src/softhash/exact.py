@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,7 @@ from softhash.model import LogLinear
 from softhash.types import QUERIES_PER_BLOCK, Estimate
 
 CACHE_BYTES = 2**21
+CLASSES_PER_PRODUCT = 2048
 
 
 class Exact:
@@ -62,3 +65,19 @@ class Exact:
         for block_top, block_sum in zip(tops, sums, strict=True):
             total += block_sum * np.exp(block_top - top)
         return top + np.log(total)
+
+
+def logit_batches(model: LogLinear, queries: NDArray[np.float32], memory: int) -> Iterator[tuple[slice, NDArray]]:
+    """(which queries, their logits over every class), as many queries at a time as fit in `memory` bytes."""
+    batch = int(np.clip(memory // (4 * model.n_classes), 1, QUERIES_PER_BLOCK))
+    for start in range(0, len(queries), batch):
+        which = slice(start, min(start + batch, len(queries)))
+        logits = np.empty((which.stop - start, model.n_classes), np.float32)
+
+        def fill(classes: slice, which: slice = which, logits: NDArray = logits) -> None:
+            np.matmul(queries[which], model.weights[classes].T, out=logits[:, classes])
+            if model.bias is not None:
+                logits[:, classes] += model.bias[classes]
+
+        blas.map_blocks(fill, model.n_classes, CLASSES_PER_PRODUCT)
+        yield which, logits

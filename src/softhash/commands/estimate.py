@@ -25,8 +25,12 @@ def estimate(
         typer.Option(help="Typical queries (n, d), for methods that adapt to them.", show_default="the queries"),
     ] = None,
     size: Annotated[int | None, typer.Option(help="Classes scored per query.", show_default="200")] = None,
-    bits: Annotated[int | None, typer.Option(help="lsh: bits per code.", show_default="tuned to --size")] = None,
-    tables: Annotated[int | None, typer.Option(help="lsh: hash tables.", show_default="tuned to --size")] = None,
+    bits: Annotated[
+        int | None, typer.Option(help="lsh, mips-gumbel: bits per code.", show_default="tuned to --size")
+    ] = None,
+    tables: Annotated[
+        int | None, typer.Option(help="lsh, mips-gumbel: hash tables.", show_default="tuned to --size")
+    ] = None,
     transform: Annotated[str | None, typer.Option(help="lsh: cosine or mips.", show_default="cosine")] = None,
     floor: Annotated[int | None, typer.Option(help="lsh: uniform draws that join in.", show_default="0")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.")] = 0,

@@ -54,6 +54,23 @@ def _lsh(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings)
     return kind.tuned(model, 200 if settings.size is None else settings.size, queries, **rest)
 
 
+def _exact_gumbel(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings) -> softhash.Estimator:
+    return kind(model, rng=settings.seed, **_draws(settings))
+
+
+def _mips_gumbel(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings) -> softhash.Estimator:
+    return kind(model, rng=settings.seed, **_draws(settings), **settings.given("bits", "tables"))
+
+
+def _draws(settings: Settings) -> dict[str, int]:
+    """`size` maxima for each query, from a bank of a thousand columns or as many as that takes."""
+    return {} if settings.size is None else {"draws": settings.size, "bank": max(1000, settings.size)}
+
+
+def _priority(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings) -> softhash.Estimator:
+    return kind(model, rng=settings.seed, **settings.given("size"))
+
+
 def _sketch(kind: Any, model: softhash.LogLinear, queries: Any, settings: Settings) -> softhash.Estimator:
     return kind(model, queries=queries, rng=settings.seed, **settings.given("size"))
 
@@ -70,6 +87,9 @@ METHODS = {
     "prior": Method("Prior", ("size",), _prior),
     "lsh": Method("LSH", ("size", "bits", "tables", "transform", "floor"), _lsh),
     "topk": Method("TopK", ("size",), _topk),
+    "exact-gumbel": Method("ExactGumbel", ("size",), _exact_gumbel),
+    "mips-gumbel": Method("MipsGumbel", ("size", "bits", "tables"), _mips_gumbel),
+    "priority": Method("PriorityGumbel", ("size",), _priority),
     "sketch": Method("Sketch", ("size",), _sketch),
 }
 
