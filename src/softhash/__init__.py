@@ -1,5 +1,6 @@
 """softhash: the normaliser of a softmax over very many classes, from a few of them."""
 
+from softhash.draw import draw
 from softhash.exact import Exact
 from softhash.gumbel import ExactGumbel, MipsGumbel
 from softhash.lsh import LSH
@@ -7,6 +8,7 @@ from softhash.model import LogLinear
 from softhash.persist import load
 from softhash.priority import PriorityGumbel
 from softhash.proposals import Prior, Uniform
+from softhash.retrieval import TopClasses, top_k
 from softhash.scoring import log_prob
 from softhash.sketch import Sketch
 from softhash.topk import TopK
@@ -27,8 +29,11 @@ __all__ = [
     "Sample",
     "Sampler",
     "Sketch",
+    "TopClasses",
     "TopK",
     "Uniform",
+    "draw",
     "load",
     "log_prob",
+    "top_k",
 ]

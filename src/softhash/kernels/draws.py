@@ -15,13 +15,18 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 @exact_inline
-def uniform(seed, counter):
-    """The counter-th number in [0, 1) of a stream: 53 bits of SplitMix64."""
+def stream(seed, counter):
+    """The counter-th 64 bits of SplitMix64, which may seed a stream of their own."""
     z = seed + np.uint64(counter + 1) * GOLDEN
     z = (z ^ (z >> np.uint64(30))) * MIX_1
     z = (z ^ (z >> np.uint64(27))) * MIX_2
-    z ^= z >> np.uint64(31)
-    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return z ^ (z >> np.uint64(31))
+
+
+@exact_inline
+def uniform(seed, counter):
+    """The counter-th number in [0, 1) of a stream: 53 bits of SplitMix64."""
+    return np.float64(stream(seed, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @exact_inline
