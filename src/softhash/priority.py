@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,10 +9,11 @@ from softhash import checks
 from softhash.exact import Exact, logit_batches
 from softhash.kernels import score, select
 from softhash.model import LogLinear
+from softhash.nearest import Nearest
+from softhash.sketch import balance
 from softhash.types import Estimate
 
 LOGIT_BYTES = 128 * 2**20
-ROWS_PER_BLOCK = 65_536
 
 
 class PriorityGumbel:
@@ -32,7 +31,8 @@ class PriorityGumbel:
         index: None for exact search, by blocked matrix products. Else a FAISS factory string, such as "HNSW32" or
             "IVF1024,Flat"; what the index misses makes Ẑ too small.
         rng: seed of u.
-        search: settings of the FAISS index, such as "nprobe=64" or "efSearch=800".
+        search: settings of the FAISS index, such as "nprobe=64" or "efSearch=800"; None: efSearch twice `size`, or a
+            sixteenth of the cells.
 
     Example:
         >>> import numpy as np, softhash as sh
@@ -64,7 +64,15 @@ class PriorityGumbel:
     def refresh(self) -> None:
         """Draw u anew, and index the weights as they are; exact search needs that for a new u alone."""
         self._boost = -np.log1p(-self._rng.random(self.model.n_classes)).astype(np.float32)
-        self._faiss: Any = None if self.index is None else _build(self.model, self._boost, self.index, self.search)
+        self._nearest = None if self.index is None else self._build(self.index)
+
+    def _build(self, index: str) -> Nearest:
+        """A FAISS index over (θ_y, b_y − log u_y)."""
+        perturbed = LogLinear(self.model.weights, self._boost + self.model.bias_or_zeros)
+        nearest = Nearest(perturbed, index, "plain", balance.query_moments(None, self.model.dim))
+        if self.search is not None:
+            nearest.check_setting(self.search)
+        return nearest
 
     def log_partition(self, queries: ArrayLike, *, rng: checks.Seed = None) -> Estimate:
         """log Ẑ for queries of shape (Q, d); `rng` is accepted for uniformity and unused."""
@@ -72,8 +80,8 @@ class PriorityGumbel:
         checks.generator(rng)
         if self.size >= self.model.n_classes:
             return Exact(self.model).log_partition(queries)
-        if self._faiss is not None:
-            return self._approximate(queries)
+        if self._nearest is not None:
+            return self._approximate(self._nearest, queries)
         parts = [
             select.top_sums(logits, self._boost, self.size + 1)
             for _, logits in logit_batches(self.model, queries, LOGIT_BYTES)
@@ -81,10 +89,10 @@ class PriorityGumbel:
         logits, keys = map(np.concatenate, zip(*parts, strict=True))
         return _estimate(logits, keys, np.full(len(queries), self.model.n_classes, np.int64))
 
-    def _approximate(self, queries: NDArray[np.float32]) -> Estimate:
-        """What FAISS returns, scored exactly and ordered by exact keys."""
-        wide = np.column_stack([queries, np.ones(len(queries), np.float32)])
-        ids = self._faiss.search(wide, self.size + 1)[1]
+    def _approximate(self, nearest: Nearest, queries: NDArray[np.float32]) -> Estimate:
+        """What the index returns, scored exactly and put in order."""
+        setting = nearest.default_setting(self.size + 1) if self.search is None else self.search
+        ids = nearest.search(queries, self.size + 1, setting)
         found = ids >= 0
         ids = np.where(found, ids, 0).astype(np.int32)
         offsets = np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1]
@@ -94,28 +102,6 @@ class PriorityGumbel:
         order = np.argsort(-keys, axis=1)
         logits, keys = (np.take_along_axis(array, order, axis=1) for array in (logits, keys))
         return _estimate(logits, keys, found.sum(axis=1))
-
-
-def _build(model: LogLinear, boost: NDArray[np.float32], factory: str, search: str | None) -> Any:
-    """A FAISS index over (θ_y, b_y − log u_y)."""
-    import faiss
-
-    try:
-        index = faiss.index_factory(model.dim + 1, factory, faiss.METRIC_INNER_PRODUCT)
-        if search is not None:
-            faiss.ParameterSpace().set_index_parameters(index, search)
-    except RuntimeError:
-        settings = "" if search is None else f" and search is {search!r}"
-        raise ValueError(
-            f"index is {factory!r}{settings}, which FAISS does not know; pass a factory string such as 'HNSW32'"
-        ) from None
-    last = boost if model.bias is None else boost + model.bias
-    if not index.is_trained:
-        index.train(np.column_stack([model.weights, last]))
-    for start in range(0, model.n_classes, ROWS_PER_BLOCK):
-        rows = slice(start, start + ROWS_PER_BLOCK)
-        index.add(np.column_stack([model.weights[rows], last[rows]]))
-    return index
 
 
 def _estimate(logits: NDArray[np.float32], keys: NDArray[np.float32], evaluations: NDArray[np.int64]) -> Estimate:
