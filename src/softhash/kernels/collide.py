@@ -99,7 +99,8 @@ def collide(
     `frame` is (mean, mean_bias, norm) of the hashing; norm 0 means each class has its own.
     """
     mean, mean_bias, norm = frame
-    shift = queries.astype(np.float64) @ mean.astype(np.float64) + mean_bias
+    # Not by BLAS, whose threads would keep spinning on the cores that the loop below needs.
+    shift = np.einsum("qd,d->q", queries, mean).astype(np.float64) + mean_bias
     query_scale = np.divide(1, query_norm, out=np.zeros_like(query_norm), where=query_norm > 0)
     logits, log_p = np.empty(len(ids), np.float32), np.empty(len(ids))
     position, owner = score.order(offsets, ids, len(rows))
@@ -119,12 +120,17 @@ def lost_share(p):
 
 
 @kernel(fastmath=False)
-def _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables, out):
+def _jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables, out):
     for q in numba.prange(offsets.shape[0] - 1):
+        top = -np.inf
+        for s in range(offsets[q], offsets[q + 1]):
+            top = max(top, np.float64(logits[s]) - np.float64(log_count[s]))
         alone = np.zeros(n_tables)
         noise = 0.0
+        total = 0.0
         for s in range(offsets[q], offsets[q + 1]):
-            weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
+            weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - top)
+            total += weight
             if sole[s] >= 0:
                 alone[sole[s]] += weight / (1 - lost_share(np.exp(log_p[s])) / n_tables)
             elif sole[s] == FROM_FLOOR:
@@ -133,17 +139,17 @@ def _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tab
         mean = alone.mean()
         for t in range(n_tables):
             spread += (alone[t] - mean) ** 2
-        out[q] = np.sqrt((1 - floor_rate) ** 2 * spread * (n_tables - 1) / n_tables + noise)
+        out[q] = np.sqrt((1 - floor_rate) ** 2 * spread * (n_tables - 1) / n_tables + noise) / total
 
 
-def jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables) -> NDArray[np.float64]:
+def jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables) -> NDArray[np.float64]:
     """Relative standard error from leaving out one table at a time.
 
     Without table t the classes only it holds are gone and every p is 1 − (1 − p^K)^(L−1), so the L estimates differ by
     a_t = Σ_{i only in t} f_i / p'_i and the variance is (L − 1)/L Σ (a_t − ā)². Classes only the uniform floor drew add
     their own independent part.
     """
-    out = np.empty(len(log_z))
-    with threads_for(len(log_z) // QUERIES_PER_THREAD):
-        _jackknife(offsets, logits, log_count, log_p, sole, log_z, floor_rate, n_tables, out)
+    out = np.empty(len(offsets) - 1)
+    with threads_for(len(out) // QUERIES_PER_THREAD):
+        _jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables, out)
     return out

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softhash import blas, checks
-from softhash.kernels import collide, ragged
+from softhash.kernels import collide
 from softhash.kernels import tables as kernels
 from softhash.lsh import simhash, transform
 from softhash.lsh.tables import Tables
@@ -156,9 +156,8 @@ class LSH(Sampler):
     def _std_error(self, offsets, logits, log_count, log_p, sole) -> NDArray[np.float64] | None:
         if self.tables == 1:
             return None
-        log_z, _ = ragged.log_sum(offsets, logits, log_count)
         rate = self.floor / self.model.n_classes
-        return collide.jackknife(offsets, logits, log_count, log_p, sole, log_z, rate, self.tables)
+        return collide.jackknife(offsets, logits, log_count, log_p, sole, rate, self.tables)
 
     def _hash_queries(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         with blas.serial_blas():
