@@ -72,6 +72,7 @@ def _topk(index: str, *, prior: bool = False, calibrated: bool = False, **settin
 
 CASES = (
     Case("exact", lambda model, seed: sh.Exact(model), "nothing", sampler=False, std_error="zero"),
+    Case("exact-bfloat16", lambda model, seed: sh.ExactBFloat16(model), "never", sampler=False, std_error="nan"),
     Case("uniform", lambda model, seed: sh.Uniform(model, size=50), "rng"),
     Case("uniform-replace", lambda model, seed: sh.Uniform(model, size=50, replace=True), "rng", once=False),
     Case("prior-unigram", _unigram, "rng", once=False),

@@ -9,6 +9,7 @@ import typer
 import softhash
 from softhash.commands.demo import demo
 from softhash.commands.estimate import estimate
+from softhash.commands.tune import tune
 
 app = typer.Typer(
     add_completion=False,
@@ -33,5 +34,5 @@ def main(
     pass
 
 
-for command in (demo, estimate):
+for command in (demo, estimate, tune):
     app.command()(command)

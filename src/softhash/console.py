@@ -7,17 +7,19 @@ import datetime
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import softhash
 from softhash import demo
+from softhash.search import Trial
 from softhash.types import Estimate
 
 COLUMNS = ("classes\nscored", "% of N", "mean\n|error|", "claimed\nerror", "ms per\nquery", "times\nas fast")
@@ -60,6 +62,46 @@ def print_table(rows: Sequence[demo.Row], title: str) -> None:
         empty = ", ".join(f"{row.label}: {row.empty}" for row in rows if row.empty)
         table.caption = f"* leaves out queries for which nothing was drawn ({empty})"
     Console().print(table)
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, on a terminal."""
+    terminal = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
+        bar = progress.add_task("starting", total=None)
+        yield lambda line: progress.update(bar, description=line)
+
+
+def print_trials(trials: Sequence[Trial], title: str, every: bool) -> None:
+    """The table of `tune`: all of it, or of each method the fastest that was accurate enough, else the best."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for name in ("method", "settings"):
+        table.add_column(name)
+    for name in ("error", "verified", "ms per\nquery", "index\nMB", "build\ns"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for trial in trials if every else _notable(trials):
+        megabytes = f"{trial.index_bytes / 1e6:.1f}" if trial.index_bytes else "–"
+        numbers = [number(trial.error), number(trial.verified), short(trial.milliseconds), megabytes]
+        table.add_row(trial.method, trial.settings, *numbers, short(trial.build_seconds, 1), trial.note)
+    Console().print(table)
+
+
+def _notable(trials: Sequence[Trial]) -> list[Trial]:
+    """The answer, what was compared with it, and of each other method the most accurate setting."""
+    kept = [trial for trial in trials if trial.note]
+    for method in dict.fromkeys(trial.method for trial in trials):
+        mine = [trial for trial in trials if trial.method == method]
+        if not any(trial in kept for trial in mine):
+            kept.append(min(mine, key=lambda trial: trial.error))
+    return kept
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number of so many decimals, or a dash."""
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def number(value: float) -> str:

@@ -97,7 +97,7 @@ class Nearest:
     def _fill(self, model: LogLinear) -> None:
         vectors = self._frame.classes(model)
         if not self._index.is_trained:
-            self._index.train(vectors)
+            _train_without_complaint(self._index, vectors)
         self._index.add(vectors)
 
     def refresh(self, model: LogLinear, anew: bool) -> None:
@@ -187,6 +187,16 @@ def _from_factory(width: int, factory: str) -> faiss.Index:
             f"index is {factory!r}, which FAISS does not understand for dimension {width}; pass a factory string such "
             "as 'HNSW32', 'IVF1024,Flat' or 'Flat', or a ready index"
         ) from None
+
+
+def _train_without_complaint(index: faiss.Index, vectors: NDArray[np.float32]) -> None:
+    """FAISS would print that it wants more vectors per cell, about which nobody can do anything."""
+    import faiss
+
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:
+        inverted.cp.min_points_per_centroid = 1
+    index.train(vectors)
 
 
 def _check_index(index: Any, width: int, n_classes: int) -> None:
