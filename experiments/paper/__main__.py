@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="The experiments of Spring & Shrivastava (2017).")
+
+
+class Dataset(StrEnum):
+    """What a command measures on."""
+
+    ptb = "ptb"
+    text8 = "text8"
+    both = "both"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("ptb", "text8") if self is Dataset.both else (self.value,)
+
+
+Which = Annotated[Dataset, typer.Option(help="What to measure on; its snapshot is trained first if need be.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small version, to see that it runs; written to the cache.")]
 
 
 @app.callback()
@@ -39,6 +56,73 @@ def snapshot(
     made = lm.snapshot(lm.Recipe.of(dataset, text, steps), text, lambda line: print(line, flush=True))
     print(f"{dataset}: classes {made.weights.shape}, contexts {made.contexts.shape}, "
           f"validation perplexity {made.perplexity:.1f}")  # fmt: skip
+
+
+@app.command("figure-accuracy")
+def figure_accuracy(dataset: Which = Dataset.both, quick: Quick = False) -> None:
+    """Error against number of samples, every method: CSV, SVG and PNG."""
+    from experiments.paper import accuracy, plot
+
+    for name in dataset.names:
+        accuracy.figure_accuracy([name], quick)
+        print(*plot.figure_accuracy(name, quick))
+
+
+@app.command("figure-gumbel")
+def figure_gumbel(dataset: Which = Dataset.both, quick: Quick = False) -> None:
+    """The largest perturbed logit against the second largest: CSV, SVG and PNG."""
+    from experiments.paper import accuracy, plot
+
+    accuracy.figure_gumbel(dataset.names, quick)
+    print(*plot.figure_gumbel(dataset.names, quick))
+
+
+@app.command()
+def table2(quick: Quick = False, threads: Annotated[int, typer.Option(help="Threads of everything.")] = 2) -> None:
+    """Seconds for the 640 contexts of Penn Treebank."""
+    from experiments.paper import times
+
+    times.run("ptb", quick, threads)
+
+
+@app.command()
+def table3(quick: Quick = False, threads: Annotated[int, typer.Option(help="Threads of everything.")] = 2) -> None:
+    """Seconds for the 640 contexts of text8."""
+    from experiments.paper import times
+
+    times.run("text8", quick, threads)
+
+
+@app.command()
+def covariance(dataset: Which = Dataset.both, quick: Quick = False) -> None:
+    """The covariance term of the variance theorem (the paper's Note 2): raw, centred, mips."""
+    from experiments.paper import covariance
+
+    covariance.run(dataset.names, quick)
+
+
+@app.command("gumbel-family")
+def gumbel_family(quick: Quick = False) -> None:
+    """What the three Gumbel methods promise, on three models."""
+    from experiments.paper import family
+
+    family.run(quick)
+
+
+@app.command()
+def memory(quick: Quick = False) -> None:
+    """Peak memory of every estimator at 262 144 classes of dimension 640."""
+    from experiments.paper import memory
+
+    memory.run(quick)
+
+
+@app.command()
+def tables() -> None:
+    """Put the tables of docs/reproduction.md in their places, from the CSV files alone."""
+    from experiments.paper import tables
+
+    tables.run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""Peak memory of every estimator, each in a process of its own: weights, index, and one batch of 640 contexts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from experiments import record
+
+SHAPE, QUICK_SHAPE = (262_144, 640), (20_000, 64)
+CONTEXTS = 640
+MEBIBYTE = 2**20
+ESTIMATORS = {
+    "Exact": "sh.Exact(model)",
+    "Uniform": "sh.Uniform(model, 200)",
+    "Prior": "sh.Prior(model, 200, queries=queries)",
+    "LSH": "sh.LSH(model, 14, 16)",
+    "Sketch": "sh.Sketch(model, 200, queries)",
+    "ExactGumbel": "sh.ExactGumbel(model)",
+    "MipsGumbel": "sh.MipsGumbel(model)",
+    "PriorityGumbel": "sh.PriorityGumbel(model, 200)",
+    "TopK": "sh.TopK(model, index='IVF512,SQ8')",
+}
+PROBE = """
+import json, resource, sys
+import numpy as np
+import softhash as sh
+n, dim, contexts = map(int, sys.argv[1:4])
+rng = np.random.default_rng(0)
+weights = np.empty((n, dim), np.float32)
+for start in range(0, n, 4096):
+    rng.standard_normal(out=weights[start : start + 4096], dtype=np.float32)
+queries = rng.standard_normal((contexts, dim), dtype=np.float32) / np.float32(np.sqrt(dim))
+model = sh.LogLinear(weights)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+estimate = eval(sys.argv[4]).log_partition(queries, rng=0)
+assert np.isfinite(estimate.log_z).mean() > 0.9
+print(json.dumps([before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+def allowed(n_classes: int, dim: int) -> float:
+    """1.5 times the weights and 300 MiB, in MiB."""
+    return 1.5 * 4 * n_classes * dim / MEBIBYTE + 300
+
+
+def peak(expression: str, n_classes: int, dim: int) -> tuple[float, float]:
+    """MiB resident at most, before the estimator is built and after it has answered."""
+    arguments = [sys.executable, "-c", PROBE, str(n_classes), str(dim), str(CONTEXTS), expression]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    before, after = json.loads(done.stdout)
+    return before / 1024, after / 1024
+
+
+def run(quick: bool) -> None:
+    """One row for each estimator."""
+    n_classes, dim = QUICK_SHAPE if quick else SHAPE
+    rows = []
+    for name, expression in ESTIMATORS.items():
+        before, after = peak(expression, n_classes, dim)
+        rows.append(
+            {"estimator": name, "built": expression.removeprefix("sh."), "classes": n_classes, "dim": dim, "contexts": CONTEXTS,
+             "weights_mib": 4 * n_classes * dim / MEBIBYTE, "before_mib": before, "peak_mib": after,
+             "allowed_mib": allowed(n_classes, dim), "within": "yes" if after <= allowed(n_classes, dim) else "no"}
+        )  # fmt: skip
+        print(f"{name}: {after:.0f} MiB", flush=True)
+    record.save("paper-memory", rows, seeds="0", quick=quick, title="Peak memory")
