@@ -59,9 +59,10 @@ def run(quick: bool) -> None:
     rows = []
     for name, expression in ESTIMATORS.items():
         before, after = peak(expression, n_classes, dim)
+        about = {"estimator": name, "built": expression.removeprefix("sh."), "classes": n_classes, "dim": dim}
         rows.append(
-            {"estimator": name, "built": expression.removeprefix("sh."), "classes": n_classes, "dim": dim, "contexts": CONTEXTS,
-             "weights_mib": 4 * n_classes * dim / MEBIBYTE, "before_mib": before, "peak_mib": after,
+            about
+            | {"contexts": CONTEXTS, "weights_mib": 4 * n_classes * dim / MEBIBYTE, "before_mib": before, "peak_mib": after,
              "allowed_mib": allowed(n_classes, dim), "within": "yes" if after <= allowed(n_classes, dim) else "no"}
         )  # fmt: skip
         print(f"{name}: {after:.0f} MiB", flush=True)
