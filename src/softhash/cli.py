@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import softhash
+from softhash.commands.bench import bench
 from softhash.commands.demo import demo
 from softhash.commands.estimate import estimate
 from softhash.commands.tune import tune
@@ -34,5 +35,5 @@ def main(
     pass
 
 
-for command in (demo, estimate, tune):
+for command in (demo, estimate, tune, bench):
     app.command()(command)

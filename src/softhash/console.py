@@ -19,6 +19,8 @@ from rich.table import Table
 
 import softhash
 from softhash import demo
+from softhash.bench.advice import advice
+from softhash.bench.rows import Row
 from softhash.search import Trial
 from softhash.types import Estimate
 
@@ -97,6 +99,17 @@ def _notable(trials: Sequence[Trial]) -> list[Trial]:
         if not any(trial in kept for trial in mine):
             kept.append(min(mine, key=lambda trial: trial.error))
     return kept
+
+
+def print_advice(rows: Sequence[Row]) -> None:
+    """Which method for which error, in words."""
+    table = Table(title="The cheapest for an error", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("error", justify="right")
+    for name in ("queries come", "use"):
+        table.add_column(name)
+    for found in advice(rows):
+        table.add_row(f"{found.error:g}", found.mode, found.sentence())
+    Console().print(table)
 
 
 def short(value: float, digits: int = 4) -> str:
