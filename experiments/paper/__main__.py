@@ -64,7 +64,7 @@ def figure_accuracy(dataset: Which = Dataset.both, quick: Quick = False) -> None
     from experiments.paper import accuracy, plot
 
     for name in dataset.names:
-        accuracy.figure_accuracy([name], quick)
+        accuracy.figure_accuracy(name, quick)
         print(*plot.figure_accuracy(name, quick))
 
 
@@ -73,8 +73,9 @@ def figure_gumbel(dataset: Which = Dataset.both, quick: Quick = False) -> None:
     """The largest perturbed logit against the second largest: CSV, SVG and PNG."""
     from experiments.paper import accuracy, plot
 
-    accuracy.figure_gumbel(dataset.names, quick)
-    print(*plot.figure_gumbel(dataset.names, quick))
+    for name in dataset.names:
+        accuracy.figure_gumbel(name, quick)
+        print(*plot.figure_gumbel(name, quick))
 
 
 @app.command()

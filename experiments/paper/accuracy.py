@@ -37,19 +37,18 @@ def measure(problem: Problem, compared: Sequence[Method], samples: Sequence[int]
     return rows
 
 
-def _run(name: str, compared: Sequence[Method], datasets: Sequence[str], quick: bool, title: str) -> None:
+def _run(name: str, compared: Sequence[Method], dataset: str, quick: bool, title: str) -> None:
     seeds = QUICK_SEEDS if quick else SEEDS
-    for dataset in datasets:
-        rows = measure(trained(dataset), compared, SAMPLES[dataset][: 2 if quick else None], seeds)
-        record.save(f"{name}-{dataset}", rows, seeds=f"0-{seeds - 1}", quick=quick, title=f"{title}, {dataset}")
+    rows = measure(trained(dataset), compared, SAMPLES[dataset][: 2 if quick else None], seeds)
+    record.save(f"{name}-{dataset}", rows, seeds=f"0-{seeds - 1}", quick=quick, title=f"{title}, {dataset}")
 
 
-def figure_accuracy(datasets: Sequence[str], quick: bool) -> None:
+def figure_accuracy(dataset: str, quick: bool) -> None:
     """The paper's accuracy figure, with the methods it did not have."""
-    _run("paper-accuracy", methods.METHODS, datasets, quick, "Error against number of samples")
+    _run("paper-accuracy", methods.METHODS, dataset, quick, "Error against number of samples")
 
 
-def figure_gumbel(datasets: Sequence[str], quick: bool) -> None:
+def figure_gumbel(dataset: str, quick: bool) -> None:
     """The paper's figure of what a missed maximum costs."""
     compared = (methods.named("Exact Gumbel"), methods.SECOND_LARGEST)
-    _run("paper-gumbel", compared, datasets, quick, "Largest and second largest")
+    _run("paper-gumbel", compared, dataset, quick, "Largest and second largest")

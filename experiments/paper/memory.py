@@ -56,14 +56,17 @@ def peak(expression: str, n_classes: int, dim: int) -> tuple[float, float]:
 def run(quick: bool) -> None:
     """One row for each estimator."""
     n_classes, dim = QUICK_SHAPE if quick else SHAPE
-    rows = []
+    rows: list[record.Row] = []
     for name, expression in ESTIMATORS.items():
         before, after = peak(expression, n_classes, dim)
-        about = {"estimator": name, "built": expression.removeprefix("sh."), "classes": n_classes, "dim": dim}
-        rows.append(
-            about
-            | {"contexts": CONTEXTS, "weights_mib": 4 * n_classes * dim / MEBIBYTE, "before_mib": before, "peak_mib": after,
-             "allowed_mib": allowed(n_classes, dim), "within": "yes" if after <= allowed(n_classes, dim) else "no"}
-        )  # fmt: skip
+        about: dict[str, object] = {
+            "estimator": name,
+            "built": expression.removeprefix("sh."),
+            "classes": n_classes,
+            "dim": dim,
+        }
+        limit = allowed(n_classes, dim)
+        about |= {"contexts": CONTEXTS, "weights_mib": 4 * n_classes * dim / MEBIBYTE, "before_mib": before}
+        rows.append(about | {"peak_mib": after, "allowed_mib": limit, "within": "yes" if after <= limit else "no"})
         print(f"{name}: {after:.0f} MiB", flush=True)
     record.save("paper-memory", rows, seeds="0", quick=quick, title="Peak memory")
