@@ -52,7 +52,8 @@ class ExactBFloat16:
         self._bias = None if bias is None else torch.from_numpy(np.array(bias))
 
     def log_partition(self, queries: ArrayLike, *, rng: checks.Seed = None) -> Estimate:
-        """log Z for queries of shape (Q, d), its rounding error unknown; `rng` is unused."""
+        """log Z for queries of shape (Q, d), its rounding error unknown; `rng` is checked, but nothing is drawn."""
+        checks.generator(rng)
         queries = checks.queries(queries, self.model.dim)
         blocks = [queries[start : start + QUERIES_PER_BLOCK] for start in range(0, len(queries), QUERIES_PER_BLOCK)]
         log_z = np.concatenate([self._log_z(block) for block in blocks])
