@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from experiments import record
 
@@ -23,9 +24,10 @@ ESTIMATORS = {
     "TopK": "sh.TopK(model, index='IVF512,SQ8')",
 }
 PROBE = """
-import json, resource, sys
+import json, sys
 import numpy as np
 import softhash as sh
+from experiments.paper.memory import most_resident
 n, dim, contexts = map(int, sys.argv[1:4])
 rng = np.random.default_rng(0)
 weights = np.empty((n, dim), np.float32)
@@ -33,10 +35,10 @@ for start in range(0, n, 4096):
     rng.standard_normal(out=weights[start : start + 4096], dtype=np.float32)
 queries = rng.standard_normal((contexts, dim), dtype=np.float32) / np.float32(np.sqrt(dim))
 model = sh.LogLinear(weights)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = most_resident()
 estimate = eval(sys.argv[4]).log_partition(queries, rng=0)
 assert np.isfinite(estimate.log_z).mean() > 0.9
-print(json.dumps([before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+print(json.dumps([before, most_resident()]))
 """
 
 
@@ -45,12 +47,29 @@ def allowed(n_classes: int, dim: int) -> float:
     return 1.5 * 4 * n_classes * dim / MEBIBYTE + 300
 
 
+def most_resident() -> float:
+    """MiB this process has had resident at most.
+
+    Linux counts it anew for a new program in VmHWM; ru_maxrss begins with what the parent had.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / MEBIBYTE
+
+
 def peak(expression: str, n_classes: int, dim: int) -> tuple[float, float]:
     """MiB resident at most, before the estimator is built and after it has answered."""
     arguments = [sys.executable, "-c", PROBE, str(n_classes), str(dim), str(CONTEXTS), expression]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    root = Path(__file__).parents[2]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=root)
     before, after = json.loads(done.stdout)
-    return before / 1024, after / 1024
+    return before, after
 
 
 def run(quick: bool) -> None:

@@ -68,11 +68,15 @@ class Exact:
 
 
 def logit_batches(model: LogLinear, queries: NDArray[np.float32], memory: int) -> Iterator[tuple[slice, NDArray]]:
-    """(which queries, their logits over every class), as many queries at a time as fit in `memory` bytes."""
+    """(which queries, their logits over every class), as many queries at a time as fit in `memory` bytes.
+
+    All batches are written to the same place: use one before asking for the next.
+    """
     batch = int(np.clip(memory // (4 * model.n_classes), 1, QUERIES_PER_BLOCK))
+    room = np.empty((min(batch, len(queries)), model.n_classes), np.float32)
     for start in range(0, len(queries), batch):
         which = slice(start, min(start + batch, len(queries)))
-        logits = np.empty((which.stop - start, model.n_classes), np.float32)
+        logits = room[: which.stop - start]
 
         def fill(classes: slice, which: slice = which, logits: NDArray = logits) -> None:
             np.matmul(queries[which], model.weights[classes].T, out=logits[:, classes])

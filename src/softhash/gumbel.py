@@ -15,7 +15,7 @@ from softhash.lsh.tables import Tables
 from softhash.model import LogLinear
 from softhash.types import Estimate
 
-LOGIT_BYTES = 128 * 2**20
+LOGIT_BYTES = 64 * 2**20
 NOISE_BYTES = 8 * 2**20
 CODES_PER_BLOCK = 2**20
 LIST_LENGTH = 8
@@ -92,7 +92,8 @@ class MipsGumbel:
     Args:
         model: the model.
         draws: columns used, and queries of the tables made, for each query.
-        bits, tables: K and L.
+        bits: K, bits per code.
+        tables: L, hash tables.
         rng: seed of the bank and of the planes.
         bank: Gumbel columns there are.
 

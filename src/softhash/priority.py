@@ -13,7 +13,7 @@ from softhash.nearest import Nearest
 from softhash.sketch import balance
 from softhash.types import Estimate
 
-LOGIT_BYTES = 128 * 2**20
+LOGIT_BYTES = 64 * 2**20
 
 
 class PriorityGumbel:
