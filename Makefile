@@ -7,12 +7,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help demo test lint format install clean
+.PHONY: help demo test lint format docs benchmark install clean
 help:
 	@echo "make demo     every method on a synthetic model: a table and a picture (installs the core only)"
 	@echo "make test     all tests (installs the development tools and PyTorch)"
 	@echo "make lint     style and types"
 	@echo "make format   rewrite the sources in the project's style"
+	@echo "make docs     the documentation, into site/"
+	@echo "make benchmark    times of kernels and methods beside each other"
 	@echo "make install  everything a developer needs, and stop"
 	@echo "make clean    remove the environment and what the targets wrote"
 
@@ -31,10 +33,16 @@ format: $(DEV)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+benchmark: $(DEV)
+	$(BIN)/python -m pytest benchmarks --benchmark-only
+
 install: $(DEV)
 
 clean:
-	rm -rf $(VENV) demo.png demo.csv .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo.png demo.csv .pytest_cache .ruff_cache .hypothesis .benchmarks site
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -46,5 +54,5 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[torch,report,dev]'
+	$(PIP) -e '.[torch,dev]'
 	@touch $(CORE) $@

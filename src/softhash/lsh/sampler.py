@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,7 +89,14 @@ class LSH(Sampler):
 
     @classmethod
     def tuned(
-        cls, model: LogLinear, size: int, queries: ArrayLike, *, max_tables: int = 32, rng: checks.Seed = 0, **settings
+        cls,
+        model: LogLinear,
+        size: int,
+        queries: ArrayLike,
+        *,
+        max_tables: int = 32,
+        rng: checks.Seed = 0,
+        **settings: Any,
     ) -> Self:
         """The paper's fixed sample size: (K, L) whose union slightly exceeds `size` on these queries, then cut to it.
 
