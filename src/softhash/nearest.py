@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ROWS_PER_BLOCK = 8_192
 QUERIES_PER_BLOCK = 256
 PROBED_SHARE = 16
+ROWS_PER_ADDITION = 65_536
+TRAINING_ROWS, TRAINING_ROWS_PER_CELL = 65_536, 128
+"""An index is trained on no more classes than the larger of both: all their vectors would be a copy of the weights."""
 COORDINATES = ("plain", "centred", "balanced")
 
 
@@ -44,17 +47,18 @@ class Frame(NamedTuple):
         turns = (matrix.astype(np.float32) for matrix in (fitted.for_classes, fitted.for_queries))
         return cls(fitted.class_mean, *turns)
 
-    def classes(self, model: LogLinear) -> NDArray[np.float32]:
-        """(N, d) vectors to index, (N, d + 1) with a bias."""
-        out = np.empty((model.n_classes, model.dim + (model.bias is not None)), np.float32)
+    def classes(self, model: LogLinear, ids: slice | NDArray[np.int64]) -> NDArray[np.float32]:
+        """(n, d) vectors of these classes to index, (n, d + 1) with a bias."""
+        weights = model.weights[ids]
+        out = np.empty((len(weights), model.dim + (model.bias is not None)), np.float32)
 
         def block(part: slice) -> None:
-            rows = model.weights[part] - self.class_mean
+            rows = weights[part] - self.class_mean
             out[part, : model.dim] = rows @ self.for_classes if self.for_classes.size else rows
 
-        blas.map_blocks(block, model.n_classes, ROWS_PER_BLOCK)
+        blas.map_blocks(block, len(weights), ROWS_PER_BLOCK)
         if model.bias is not None:
-            out[:, -1] = model.bias
+            out[:, -1] = model.bias[ids]
         return out
 
     def queries(self, queries: NDArray[np.float32], bias: bool) -> NDArray[np.float32]:
@@ -95,10 +99,15 @@ class Nearest:
             self._fill(model)
 
     def _fill(self, model: LogLinear) -> None:
-        vectors = self._frame.classes(model)
         if not self._index.is_trained:
-            _train_without_complaint(self._index, vectors)
-        self._index.add(vectors)
+            _train_without_complaint(self._index, self._frame.classes(model, self._to_train_on(model.n_classes)))
+        for start in range(0, model.n_classes, ROWS_PER_ADDITION):
+            self._index.add(self._frame.classes(model, slice(start, start + ROWS_PER_ADDITION)))
+
+    def _to_train_on(self, n_classes: int) -> NDArray[np.int64]:
+        """Evenly spaced classes; all of them where they are few."""
+        count = min(n_classes, max(TRAINING_ROWS, TRAINING_ROWS_PER_CELL * self._cells()))
+        return np.arange(count) * n_classes // count
 
     def refresh(self, model: LogLinear, anew: bool) -> None:
         """Index the weights as they are; `anew`: in a frame, and with a training, of their own."""
