@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from softhash.kernels import systematic
-from softhash.kernels._bits import popcount
+from softhash.kernels._bits import PLANES, differences, lowest, prefetch
 from softhash.kernels._jit import exact_inline, inline
-from softhash.kernels._tile import TILE, product_of_four, product_of_one
+from softhash.kernels._tile import FIRST_FUZZ, GAUSSIAN_REACH, TILE, above_in, look_of_four, look_of_one
+from softhash.kernels.encode import NOTHING
 
 GROUP = 4
-PLANES = 4
 QUERY_STEPS = np.float32(2047)
 SIGN_GAIN = np.float32(0.75)
 SIGN_FUZZ = np.float32(0.2)
-FIRST_FUZZ = np.float32(0.9)
 SPREAD_SHARE = np.float32(0.5)
 DEVIATION_OF_SCALE = np.float32(np.sqrt(2 / np.pi))
-GAUSSIAN_REACH = np.float32(4)
+CODES_AHEAD = 12
 OPENED = np.float32(-2e30)
 """Block mass of a cluster whose members were looked at one by one."""
 
@@ -26,29 +25,6 @@ OPENED = np.float32(-2e30)
 def gain(share, deviation):
     """What an unread term of this deviation σ adds to a log weight: share·σ², linear beyond what N Gaussians reach."""
     return share * deviation * min(deviation, GAUSSIAN_REACH)
-
-
-@inline
-def first_look(sums, slot, unit, tile, leading_scale, prior, scale, rest, out, to):
-    """prior + leading·x + what the rest adds for a tile of classes; `rest` is √(2/π)·‖x_rest‖."""
-    for j in range(TILE):
-        seen = np.float32(sums[slot, j]) * (unit * leading_scale[tile, j])
-        out[to, j] = seen + (prior[tile, j] + gain(FIRST_FUZZ, rest * scale[tile, j]))
-
-
-@inline
-def second_look(bits, i, plane_1, plane_2, plane_4, plane_8):
-    """Σ_b 2^b Σ_k ± of class i's signs and the query's bit planes: Σ ±y in units of half_step."""
-    differences = np.uint64(0)
-    for w in range(bits.shape[1]):
-        word = bits[i, w]
-        differences += (
-            popcount(word ^ plane_1[w])
-            + (popcount(word ^ plane_2[w]) << np.uint64(1))
-            + (popcount(word ^ plane_4[w]) << np.uint64(2))
-            + (popcount(word ^ plane_8[w]) << np.uint64(3))
-        )
-    return np.int64(15 * 64 * bits.shape[1]) - 2 * np.int64(differences)
 
 
 @exact_inline
@@ -101,25 +77,37 @@ def slice_rest(projected, q, rank, query_bits, clip, planes):
 
 
 @exact_inline
-def refine(row, n, runs, threshold, half_step, rest, bits, scale, planes, promising):
-    """Replace the first look by the second wherever it exceeds the threshold; returns the largest of the second."""
+def promising_of(row, n, runs, threshold, at, place):
+    """Classes whose first look exceeds the threshold, by their position and where their codes are; how many."""
     run_place, run_start = runs
     count = 0
-    for i in range(n):
-        promising[count] = i
-        count += row[i] > threshold
-    plane_1, plane_2, plane_4, plane_8 = planes[0], planes[1], planes[2], planes[3]
     run = 0
+    for b in range((n + TILE - 1) // TILE):
+        above = above_in(row, TILE * b, threshold)
+        if TILE * (b + 1) > n:
+            above &= (np.uint64(1) << np.uint64(n - TILE * b)) - np.uint64(1)
+        while above:
+            i = TILE * b + lowest(above)
+            above &= above - np.uint64(1)
+            while run_start[run + 1] <= i:
+                run += 1
+            at[count] = i
+            place[count] = run_place[run] + i - run_start[run]
+            count += 1
+    return count
+
+
+@exact_inline
+def second_look(row, at, place, count, threshold, half_step, rest, bits, scale, planes, slot):
+    """Add to each promising first look what the signs say; returns the largest, and no less than the threshold."""
     most = threshold
-    for at in range(count):
-        i = promising[at]
-        while run_start[run + 1] <= i:
-            run += 1
-        place = run_place[run] + i - run_start[run]
-        s = scale[place // TILE, place % TILE]
-        sign = np.float32(second_look(bits, place, plane_1, plane_2, plane_4, plane_8)) * half_step
-        row[i] += SIGN_GAIN * s * sign + gain(SIGN_FUZZ - FIRST_FUZZ, rest * s)
-        most = max(most, row[i])
+    middle = np.int64(15 * 64 * bits.shape[1])
+    for k in range(count):
+        prefetch(bits, place[min(k + CODES_AHEAD, count - 1)], 0)
+        s = scale[place[k] // TILE, place[k] % TILE]
+        signed = middle - 2 * np.int64(differences(bits, place[k], planes, slot))
+        row[at[k]] += SIGN_GAIN * s * (np.float32(signed) * half_step) + gain(SIGN_FUZZ - FIRST_FUZZ, rest * s)
+        most = max(most, row[at[k]])
     return most
 
 
@@ -131,12 +119,11 @@ def guess_masses(masses, q, norm, rest, spread, fuzz, out):
 
 
 @exact_inline
-def open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes):
+def open_clusters(block_mass, starts, probes, runs, capacity, spare):
     """Make runs of the heaviest clusters, and nothing of their block mass. Returns the number of classes in them."""
     run_place, run_start = runs
     n_clusters = starts.shape[0] - 1
-    top = systematic.largest(block_mass, n_clusters, lanes)
-    threshold = systematic.threshold_for(block_mass, n_clusters, probes, top, spare)
+    threshold = systematic.threshold_for(block_mass, n_clusters, probes, spare)
     n = 0
     run = 0
     for c in range(n_clusters):
@@ -152,23 +139,20 @@ def open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes):
 
 
 @exact_inline
-def look_everywhere(codes, x, count, unit, rest, sums, values):
+def look_everywhere(codes, x, count, unit, rest, values):
     """First look of `count` queries at every class, four queries at a time where there are four."""
-    prior, leading, leading_scale, _, scale = codes
-    for tile in range(leading.shape[0]):
+    for tile in range(values.shape[1]):
         if count == GROUP:
-            product_of_four(leading, tile, x, sums)
-        for slot in range(count):
-            if count < GROUP:
-                product_of_one(leading, tile, x[slot], sums[slot])
-            first_look(sums, slot, unit[slot], tile, leading_scale, prior, scale, rest[slot], values[slot], tile)
+            look_of_four(codes, tile, x, 0, unit, rest, values, 0, tile)
+        else:
+            for slot in range(count):
+                look_of_one(codes, tile, x, slot, unit, rest, values, slot, tile)
 
 
 @exact_inline
-def look_at(runs, n, codes, x, slot, unit, rest, sums, row, one_tile):
+def look_at(runs, n, codes, x, slot, unit, rest, row, one_tile):
     """First look of one query at the n classes in its runs."""
     run_place, run_start = runs
-    prior, leading, leading_scale, _, scale = codes
     run = 0
     while run_start[run] < n:
         place = run_place[run]
@@ -177,10 +161,16 @@ def look_at(runs, n, codes, x, slot, unit, rest, sums, row, one_tile):
             tile = place // TILE
             first = place % TILE
             length = min(TILE - first, run_start[run + 1] - at)
-            product_of_one(leading, tile, x[slot], sums[slot])
-            first_look(sums, slot, unit, tile, leading_scale, prior, scale, rest, one_tile, 0)
+            look_of_one(codes, tile, x, slot, unit, rest, one_tile, 0, 0)
             for j in range(length):
-                row[at + j] = one_tile[0, first + j]
+                row[at + j] = one_tile[0, 0, first + j]
             at += length
             place += length
         run += 1
+
+
+@exact_inline
+def pad(row, n):
+    """Nothing from n to the end of its tile."""
+    for i in range(n, -(-n // TILE) * TILE):
+        row[i] = NOTHING

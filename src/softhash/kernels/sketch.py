@@ -11,7 +11,6 @@ from softhash.kernels._jit import kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
 from softhash.kernels.looks import GROUP, OPENED, PLANES
-from softhash.kernels.systematic import BLOCK
 
 
 @kernel(fastmath=False)
@@ -30,15 +29,16 @@ def _draw(
         values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
         runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
         runs[1][0] = 0
-        promising = np.empty(capacity + 1, np.int32)
+        at = np.empty(capacity, np.int32)
+        place = np.empty(capacity, np.int32)
         spare = np.empty(max(capacity, n_clusters), np.float32)
+        sums = np.empty(capacity // TILE, np.float32)
+        tops = np.empty(capacity // TILE, np.float32)
         block_mass = np.empty(n_clusters, np.float32)
         opened = np.empty(n_clusters, np.bool_)
         weights = np.empty(n_clusters)
-        lanes = np.empty(BLOCK, np.float32)
-        one_tile = np.empty((1, TILE), np.float32)
+        one_tile = np.empty((1, 1, TILE), np.float32)
         x = np.empty((GROUP, rank), np.int16)
-        sums = np.empty((GROUP, TILE), np.int32)
         planes = np.empty((GROUP, PLANES, bits.shape[1]), np.uint64)
         unit = np.empty(GROUP, np.float32)
         half_step = np.empty(GROUP, np.float32)
@@ -54,38 +54,37 @@ def _draw(
                     projected, begin + slot, rank, query_bits, clip, planes[slot]
                 )
             if everywhere:
-                looks.look_everywhere(codes, x, count, unit, rest, sums, values)
+                looks.look_everywhere(codes, x, count, unit, rest, values)
             for slot in range(count):
                 q = begin + slot
-                blocks = values[slot if everywhere else 0]
-                row = blocks.reshape(capacity)
+                row = values[slot if everywhere else 0].reshape(capacity)
                 n = n_classes
                 top = NOTHING
                 if not everywhere:
                     looks.guess_masses(masses, q, norm[slot], rest[slot], spread, fuzz, block_mass)
-                    n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare, lanes)
-                    looks.look_at(runs, n, codes, x, slot, unit[slot], rest[slot], sums, row, one_tile)
-                    top = systematic.largest(block_mass, n_clusters, lanes)
-                if n:
-                    most = systematic.largest(row, n, lanes)
-                    if bits.shape[1]:
-                        threshold = systematic.threshold_for(row, n, int(refine_share * n), most, spare)
-                        reading = (half_step[slot], rest[slot], bits, scale, planes[slot], promising)
-                        most = looks.refine(row, n, runs, threshold, *reading)
-                    top = max(top, most)
-                total = systematic.exponentiate(row, n, top)
+                    n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare)
+                    looks.look_at(runs, n, codes, x, slot, unit, rest, row, one_tile)
+                    top = systematic.largest(block_mass, n_clusters)
+                looks.pad(row, n)
+                if n and bits.shape[1]:
+                    threshold = systematic.threshold_for(row, n, int(refine_share * n), spare)
+                    promising = looks.promising_of(row, n, runs, threshold, at, place)
+                    reading = (half_step[slot], rest[slot], bits, scale, planes, slot)
+                    top = max(top, looks.second_look(row, at, place, promising, threshold, *reading))
+                elif n:
+                    top = max(top, systematic.largest(row, n))
+                total = systematic.exponentiate_tiles(row, n, top, sums, tops)
                 if not everywhere:
                     for c in range(n_clusters):
                         opened[c] = block_mass[c] == OPENED
                     total += systematic.exponentiate(block_mass, n_clusters, top)
                 floor = np.float32(floor_share * total / n_classes)
-                systematic.add_constant(row, n, floor)
-                row[n : min(-(-n // BLOCK) * BLOCK, capacity)] = 0
-                tau = systematic.solve_tau(row, n, total + np.float64(floor) * n_classes, size)
+                tau = systematic.solve_tau(row, n, tops, floor, total + np.float64(floor) * n_classes, size)
                 systematic.draw_points(points, seeds[q])
                 state = walk.draw_read(
-                    q, blocks, n, runs, members, tau, points, seeds[q], poisson, out_ids, out_log_count, out_replicate
-                )
+                    q, row, n, sums, tops, floor, runs, members, tau, points, seeds[q], poisson,
+                    out_ids, out_log_count, out_replicate,
+                )  # fmt: skip
                 out_kept[q] = state[0]
                 if not everywhere:
                     walk.weigh_unread(block_mass, starts, np.float64(floor), opened, weights)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from softhash.kernels._bits import as_float
+from softhash.kernels._bits import as_float, lowest
 from softhash.kernels._jit import exact_inline, inline
+from softhash.kernels._tile import TILE, above_in, largest_in
 from softhash.kernels.draws import uniform
 
-BLOCK = 64
+SEEN_OF_TILE = 8
+MANY = 4096
 LOG2E = np.float32(1.4426950408889634)
 LEAST_EXPONENT = np.float32(-126)
 
@@ -28,19 +30,13 @@ def fast_exp(x):
 
 
 @inline
-def largest(values, n, lanes):
-    """max of values[:n], n ≥ 1, through 64 running maxima, which vectorise where a single one does not."""
+def largest(values, n):
+    """max of values[:n], n ≥ 1."""
     top = values[0]
-    whole = n // BLOCK
-    for j in range(BLOCK):
-        lanes[j] = top
-    for b in range(whole):
-        for j in range(BLOCK):
-            value = values[b * BLOCK + j]
-            lanes[j] = value if value > lanes[j] else lanes[j]
-    for j in range(BLOCK):
-        top = max(top, lanes[j])
-    for i in range(whole * BLOCK, n):
+    whole = n // TILE * TILE
+    for start in range(0, whole, TILE):
+        top = max(top, largest_in(values, start))
+    for i in range(whole, n):
         top = max(top, values[i])
     return top
 
@@ -55,19 +51,24 @@ def count_above(values, n, threshold):
 
 
 @exact_inline
-def threshold_for(values, n, wanted, top, spare):
-    """A threshold that about `wanted` of values[:n] exceed, from every 8th of them where they are many."""
+def threshold_for(values, n, wanted, spare):
+    """A threshold that about `wanted` of values[:n] exceed, from 8 of every 64 where they are many."""
     if wanted >= n:
         return np.float32(-3e38)
-    stride = 8 if wanted > 512 else 1
-    seen = (n + stride - 1) // stride
-    for i in range(seen):
-        spare[i] = values[i * stride]
-    low = np.float32(top - 64)
-    high = np.float32(top)
+    seen = n
+    if n >= MANY:
+        seen = n // TILE * SEEN_OF_TILE
+        for b in range(n // TILE):
+            for j in range(SEEN_OF_TILE):
+                spare[SEEN_OF_TILE * b + j] = values[TILE * b + j]
+        wanted = wanted * seen // n
+    else:
+        spare[:n] = values[:n]
+    high = largest(spare, seen)
+    low = high - np.float32(64)
     for _ in range(14):
         middle = (low + high) / 2
-        if count_above(spare, seen, middle) * stride > wanted:
+        if count_above(spare, seen, middle) > wanted:
             low = middle
         else:
             high = middle
@@ -85,48 +86,54 @@ def exponentiate(values, n, top):
 
 
 @inline
-def add_constant(values, n, constant):
-    for i in range(n):
-        values[i] += constant
-
-
-@inline
-def above_and_count(values, n, threshold):
-    """Sum and number of values[:n] that reach the threshold."""
+def exponentiate_tile(values, start, top):
+    """exp(values − top) of one tile in place; their sum."""
     total = np.float32(0)
-    count = np.int32(0)
-    for i in range(n):
-        over = values[i] >= threshold
-        total += values[i] if over else np.float32(0)
-        count += np.int32(over)
-    return np.float64(total), count
+    for i in range(start, start + TILE):
+        values[i] = fast_exp(values[i] - top)
+        total += values[i]
+    return total
 
 
 @exact_inline
-def solve_tau(weights, n, total, size):
-    """τ with Σ min(1, w/τ) = size, where `total` is Σ weights[:n] and any uncapped mass besides."""
+def exponentiate_tiles(values, n, top, sums, tops):
+    """exp(values − top) of the tiles that hold n classes, in place; the sum and the largest of each; the sum of all."""
+    total = 0.0
+    for b in range((n + TILE - 1) // TILE):
+        sums[b] = exponentiate_tile(values, TILE * b, top)
+        tops[b] = largest_in(values, TILE * b)
+        total += np.float64(sums[b])
+    return total
+
+
+@exact_inline
+def above_and_count(weights, n, tops, threshold):
+    """Sum and number of the weights that exceed the threshold, in the tiles that hold n classes."""
+    total = 0.0
+    count = 0
+    for b in range((n + TILE - 1) // TILE):
+        if tops[b] > threshold:
+            above = above_in(weights, TILE * b, threshold)
+            while above:
+                total += np.float64(weights[TILE * b + lowest(above)])
+                above &= above - np.uint64(1)
+                count += 1
+    return total, count
+
+
+@exact_inline
+def solve_tau(weights, n, tops, floor, total, size):
+    """τ with Σ min(1, (w + floor)/τ) = size over n classes, where `total` is their Σ w + floor and any uncapped mass."""
     tau = total / size
     for _ in range(40):
-        heavy, count = above_and_count(weights, n, np.float32(tau))
+        heavy, count = above_and_count(weights, n, tops, np.float32(tau - floor))
         if count >= size:
             return tau
-        smaller = (total - heavy) / (size - count)
+        smaller = (total - heavy - count * floor) / (size - count)
         if not 0 < smaller < tau * (1 - 1e-6):
             return tau
         tau = smaller
     return tau
-
-
-@inline
-def tail_and_certain(blocks, b, inverse_tau):
-    """Over a block of 64: Σ w/τ where that is below 1, and how many reach 1."""
-    total = np.float32(0)
-    certain = np.int32(0)
-    for i in range(BLOCK):
-        p = blocks[b, i] * inverse_tau
-        total += p if p < np.float32(1) else np.float32(0)
-        certain += np.int32(p >= np.float32(1))
-    return np.float64(total), certain
 
 
 @exact_inline

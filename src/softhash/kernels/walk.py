@@ -6,7 +6,9 @@ import numpy as np
 
 from softhash.kernels import systematic
 from softhash.kernels._jit import exact_inline
-from softhash.kernels.systematic import BLOCK
+from softhash.kernels._tile import TILE
+
+BLOCK = 64
 
 
 @exact_inline
@@ -40,7 +42,9 @@ def emit(q, kept, i, log_count, replicate, out_ids, out_log_count, out_replicate
 
 
 @exact_inline
-def draw_read(q, blocks, n, runs, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate):
+def draw_read(
+    q, row, n, sums, tops, floor, runs, members, tau, points, seed, poisson, out_ids, out_log_count, out_replicate
+):
     """Walk the weights of the n classes read; returns (drawn, running sum, points met, next point)."""
     run_place, run_start = runs
     inverse_tau = np.float32(1 / tau)
@@ -49,20 +53,22 @@ def draw_read(q, blocks, n, runs, members, tau, points, seed, poisson, out_ids, 
     met = 0
     run = 0
     point = systematic.next_point(points, met, seed, poisson, 0.0)
-    for b in range((n + BLOCK - 1) // BLOCK):
-        tail, certain = systematic.tail_and_certain(blocks, b, inverse_tau)
-        if certain == 0 and running + tail <= point:
-            running += tail
-            continue
-        for j in range(BLOCK):
-            p = np.float64(blocks[b, j] * inverse_tau)
+    for b in range((n + TILE - 1) // TILE):
+        length = min(TILE, n - TILE * b)
+        if (tops[b] + floor) * inverse_tau < 1:
+            together = np.float64(sums[b] + length * floor) * inverse_tau
+            if running + together <= point:
+                running += together
+                continue
+        for j in range(length):
+            p = np.float64((row[TILE * b + j] + floor) * inverse_tau)
             if p < 1:
                 running += p
                 if running <= point:
                     continue
-            while run_start[run + 1] <= b * BLOCK + j:
+            while run_start[run + 1] <= b * TILE + j:
                 run += 1
-            i = members[run_place[run] + b * BLOCK + j - run_start[run]]
+            i = members[run_place[run] + b * TILE + j - run_start[run]]
             if p >= 1:
                 kept = emit(q, kept, i, 0.0, -1, out_ids, out_log_count, out_replicate)
                 continue
