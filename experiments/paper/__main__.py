@@ -119,6 +119,34 @@ def memory(quick: Quick = False) -> None:
 
 
 @app.command()
+def table1(
+    dataset: Annotated[str, typer.Option(help="ptb or text8.")] = "ptb",
+    method: Annotated[str, typer.Option(help="standard, lsh, sketch-200, …; a wrong one lists all.")] = "standard",
+    epochs: Annotated[int, typer.Option(help="Passes through the training text.")] = 10,
+    data: Annotated[Path | None, typer.Option(help="Archive or folder of the text.", show_default="found")] = None,
+    characters: Annotated[
+        int | None, typer.Option(help="Of text8, train on this many from the beginning.", show_default="all")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of everything.")] = 2,
+) -> None:
+    """Train the paper's language model with one output layer; goes on where it stopped."""
+    from experiments import timing
+    from experiments.paper import training
+    from experiments.paper.data import load
+    from experiments.paper.heads import CELLS
+    from experiments.paper.lm import Recipe
+
+    timing.set_threads(threads)
+    if method not in CELLS:
+        raise typer.BadParameter(f"--method is {method!r}; pass one of {', '.join(CELLS)}")
+    try:
+        text = load(dataset, data, characters)
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from None
+    training.cell(training.Plan(Recipe.of(dataset, text), method, epochs), text, threads)
+
+
+@app.command()
 def tables() -> None:
     """Put the tables of docs/reproduction.md in their places, from the CSV files alone."""
     from experiments.paper import tables

@@ -54,8 +54,8 @@ class Recipe:
     @classmethod
     def of(cls, dataset: str, text: Text, steps: int | None = None) -> Recipe:
         """The recipe for a text: one epoch, or so many steps."""
-        epoch = (len(text.train) // cls.batch - 1) // cls.unroll
         checksum = zlib.crc32(text.train.tobytes())
+        epoch = windows_in(text.train, cls.batch, cls.unroll)
         return cls(dataset, checksum, len(text.vocabulary), epoch if steps is None else min(steps, epoch))
 
     @property
@@ -105,7 +105,7 @@ def snapshot(recipe: Recipe, text: Text, say: Progress = print) -> Snapshot:
     if not path.exists():
         model = train(recipe, text, say)
         made = take(model, recipe, text)
-        _replace(path, lambda file: np.savez(file, **made._asdict(), recipe=json.dumps(asdict(recipe))))
+        replace(path, lambda file: np.savez(file, **made._asdict(), recipe=json.dumps(asdict(recipe))))
         say(f"validation perplexity {made.perplexity:.1f}; wrote {path}")
     with np.load(path) as arrays:
         return Snapshot(*(arrays[name] for name in Snapshot._fields))
@@ -138,7 +138,7 @@ def train(recipe: Recipe, text: Text, say: Progress) -> LanguageModel:
             say(f"step {step} of {recipe.steps}: perplexity {recent:.0f}, {speed:,.0f} words/s")
         if step % STEPS_PER_CHECKPOINT == 0 or step == recipe.steps:
             held = {"step": step, "state": state, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            _replace(path, lambda file, held=held: torch.save(held, file))
+            replace(path, lambda file, held=held: torch.save(held, file))
     return model
 
 
@@ -146,7 +146,7 @@ def train(recipe: Recipe, text: Text, say: Progress) -> LanguageModel:
 def take(model: LanguageModel, recipe: Recipe, text: Text) -> Snapshot:
     """Class vectors, biases, and the contexts of the last minibatches as the finished model sees them."""
     first = max(recipe.steps - recipe.calibration_windows - 1, 0)
-    state, contexts, targets = _zero_state(recipe), [], []
+    state, contexts, targets = zero_state(recipe), [], []
     for words, following in windows(text.train, recipe, first, recipe.steps):
         hidden, state = model(words, state)
         contexts.append(hidden.numpy())
@@ -159,11 +159,16 @@ def take(model: LanguageModel, recipe: Recipe, text: Text) -> Snapshot:
 @torch.no_grad()
 def perplexity(model: LanguageModel, recipe: Recipe, text: Text) -> float:
     """On the validation text."""
-    state, losses = _zero_state(recipe), []
-    for words, targets in windows(text.valid, recipe, 0, (len(text.valid) // recipe.batch - 1) // recipe.unroll):
+    state, losses = zero_state(recipe), []
+    for words, targets in windows(text.valid, recipe, 0, windows_in(text.valid, recipe.batch, recipe.unroll)):
         hidden, state = model(words, state)
         losses.append(float(nn.functional.cross_entropy(model.output(hidden), targets.flatten())))
     return float(np.exp(np.mean(losses)))
+
+
+def windows_in(words: NDArray[np.int32], batch: int, unroll: int) -> int:
+    """Minibatches in one pass through a text."""
+    return (len(words) // batch - 1) // unroll
 
 
 def windows(words: NDArray[np.int32], recipe: Recipe, first: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -174,21 +179,22 @@ def windows(words: NDArray[np.int32], recipe: Recipe, first: int, stop: int) -> 
         yield lanes[at : at + recipe.unroll], lanes[at + 1 : at + recipe.unroll + 1]
 
 
-def _zero_state(recipe: Recipe) -> tuple[Tensor, Tensor]:
+def zero_state(recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """What the LSTM remembers before the first word."""
     return torch.zeros(1, recipe.batch, recipe.units), torch.zeros(1, recipe.batch, recipe.units)
 
 
 def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe):
     """(steps done, state): what a checkpoint holds, loaded, or a fresh start."""
     if not path.exists():
-        return 0, _zero_state(recipe)
+        return 0, zero_state(recipe)
     held = torch.load(path)
     model.load_state_dict(held["model"])
     optimizer.load_state_dict(held["optimizer"])
     return held["step"], held["state"]
 
 
-def _replace(path: Path, write: Callable) -> None:
+def replace(path: Path, write: Callable) -> None:
     """Write a file beside `path` and move it there, so that a file is whole or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")

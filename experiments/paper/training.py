@@ -1,0 +1,215 @@
+"""Table 1 of the paper: its language model trained with each output layer, judged with the true normaliser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from experiments import record
+from experiments.data import CACHE
+from experiments.paper import lm
+from experiments.paper.data import Text
+from experiments.paper.heads import CELLS
+from experiments.paper.lm import LanguageModel, Recipe, windows
+
+STEPS_PER_REPORT = 25
+EVALUATIONS_PER_EPOCH = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that makes a cell of the table.
+
+    Attributes:
+        recipe: text, model and optimiser; its `steps` are one epoch.
+        method: a name in heads.CELLS.
+        epochs: passes through the text.
+    """
+
+    recipe: Recipe
+    method: str
+    epochs: int
+
+    @property
+    def name(self) -> str:
+        """dataset-method."""
+        return f"{self.recipe.dataset}-{self.method}"
+
+    @property
+    def steps(self) -> int:
+        """In all."""
+        return self.recipe.steps * self.epochs
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file a run is resumed from; more epochs go on from the same one."""
+        about = json.dumps([asdict(self.recipe), self.method], sort_keys=True)
+        return CACHE / f"training-{self.name}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.pt"
+
+
+class Run:
+    """One training run: the model, where it is, and what has been measured.
+
+    Args:
+        plan: what to train.
+        text: on what.
+    """
+
+    def __init__(self, plan: Plan, text: Text):
+        self.plan, self.text = plan, text
+        recipe = plan.recipe
+        torch.manual_seed(recipe.seed)
+        self.body = LanguageModel(recipe)
+        self.head = CELLS[plan.method].build(recipe.dataset, recipe.units, recipe.vocabulary)
+        start_alike(self.head, self.body)
+        self.parameters = [*self.body.parameters(), *self.head.parameters()]
+        self.optimizer = torch.optim.Adagrad(self.parameters, lr=recipe.rate, eps=recipe.epsilon)
+        self.state = lm.zero_state(recipe)
+        self.step, self.seconds, self.losses = 0, 0.0, (0.0, 0)
+        self.rows: list[dict[str, Any]] = []
+        if plan.checkpoint.exists():
+            self._resume()
+
+    def _resume(self) -> None:
+        held = torch.load(self.plan.checkpoint)
+        self.body.load_state_dict(held["body"])
+        self.head.load_state_dict(held["head"])
+        self.optimizer.load_state_dict(held["optimizer"])
+        self.step, self.seconds, self.losses = held["step"], held["seconds"], held["losses"]
+        self.state, self.rows = held["state"], held["rows"]
+
+    def save(self) -> None:
+        """Write the checkpoint; it is whole or absent."""
+        held = {
+            "body": self.body.state_dict(), "head": self.head.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "step": self.step, "seconds": self.seconds, "losses": self.losses, "state": self.state, "rows": self.rows,
+        }  # fmt: skip
+        lm.replace(self.plan.checkpoint, lambda file: torch.save(held, file))
+
+    def advance(self, words: Tensor, targets: Tensor) -> float:
+        """One minibatch; the loss that was minimised."""
+        start = time.process_time()
+        contexts, self.state = self.body(words, self.state)
+        loss = self.head(contexts, targets.flatten())
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.parameters, self.plan.recipe.clip)
+        self.optimizer.step()
+        self.step += 1
+        self.seconds += time.process_time() - start
+        value = float(loss.detach())
+        self.losses = (self.losses[0] + value, self.losses[1] + 1)
+        return value
+
+    def measure(self) -> dict[str, Any]:
+        """Perplexities with the true normaliser, added to the rows."""
+        recipe = self.plan.recipe
+        row = {
+            "dataset": recipe.dataset, "method": self.plan.method, "step": self.step,
+            "epoch": self.step / recipe.steps, "cpu_seconds": self.seconds,
+            "train_loss": self.losses[0] / self.losses[1],
+            "valid_perplexity": self.perplexity(self.text.valid), "test_perplexity": self.perplexity(self.text.test),
+        }  # fmt: skip
+        self.rows.append(row)
+        self.losses = (0.0, 0)
+        return row
+
+    @torch.no_grad()
+    def perplexity(self, words: np.ndarray) -> float:
+        """exp of the mean exact −log P of each word after those before it."""
+        recipe, losses = self.plan.recipe, []
+        state = lm.zero_state(recipe)
+        weight, bias = (parameter.detach() for parameter in (self.head.weight, self.head.bias))
+        for given, wanted in windows(words, recipe, 0, lm.windows_in(words, recipe.batch, recipe.unroll)):
+            contexts, state = self.body(given, state)
+            logits = nn.functional.linear(contexts, weight, bias)
+            losses.append(float(nn.functional.cross_entropy(logits, wanted.flatten())))
+        return float(np.exp(np.mean(losses)))
+
+
+def start_alike(head: nn.Module, body: LanguageModel) -> None:
+    """Give every method the same initial output layer, and take it out of the body."""
+    with torch.no_grad():
+        head.weight.copy_(body.output.weight)
+        head.bias.copy_(body.output.bias)
+    body.output = None
+
+
+def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: int = 200) -> list[dict[str, Any]]:
+    """Train to the end of the plan, from the last checkpoint if there is one; the rows measured on the way."""
+    run = Run(plan, text)
+    stretch = max(1, plan.recipe.steps // EVALUATIONS_PER_EPOCH)
+    begun, first, losses = time.perf_counter(), run.step, []
+    with stopping_politely() as asked_to_stop:
+        for words, targets in minibatches(text, plan.recipe, run.step, plan.steps):
+            if run.step % plan.recipe.steps == 0:
+                run.state = lm.zero_state(plan.recipe)
+            losses.append(run.advance(words, targets))
+            if not np.isfinite(losses[-1]):
+                say(f"{plan.name}: diverged at step {run.step}")
+                break
+            if run.step % STEPS_PER_REPORT == 0:
+                say(progress(run, first, begun, losses))
+            if run.step % stretch == 0 or run.step == plan.steps:
+                row = run.measure()
+                say(f"{plan.name}: epoch {row['epoch']:.2f}, valid {row['valid_perplexity']:.1f}, "
+                    f"test {row['test_perplexity']:.1f}")  # fmt: skip
+            if run.step % checkpoint_every == 0 or run.step == plan.steps or asked_to_stop():
+                run.save()
+            if asked_to_stop():
+                say(f"{plan.name}: stopped at step {run.step}; the same command goes on from there")
+                break
+    return run.rows
+
+
+def minibatches(text: Text, recipe: Recipe, first: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Minibatches `first` to `stop` of as many passes as that takes."""
+    while first < stop:
+        epoch, within = divmod(first, recipe.steps)
+        until = min(stop - epoch * recipe.steps, recipe.steps)
+        yield from windows(text.train, recipe, within, until)
+        first = epoch * recipe.steps + until
+
+
+def progress(run: Run, first: int, begun: float, losses: list[float]) -> str:
+    """A line that says how far, how fast, and how much longer."""
+    plan, recipe = run.plan, run.plan.recipe
+    each = (time.perf_counter() - begun) / (run.step - first)
+    left = each * (plan.steps - run.step)
+    return (
+        f"{plan.name}: step {run.step:,} of {plan.steps:,}, loss {np.mean(losses[-STEPS_PER_REPORT:]):.3f}, "
+        f"{recipe.batch * recipe.unroll / each:,.0f} words/s, {left / 60:.0f} min left"
+    )
+
+
+@contextmanager
+def stopping_politely():
+    """Inside, SIGTERM and Ctrl-C only set a flag, which the loop asks for after each step."""
+    asked: list[int] = []
+    before = {number: signal.signal(number, lambda *_: asked.append(1)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def cell(plan: Plan, text: Text, threads: int, checkpoint_every: int = 200) -> None:
+    """One cell of the table: train, and write its curve."""
+    torch.set_num_threads(threads)
+    rows = train(plan, text, lambda line: print(line, flush=True), checkpoint_every)
+    if rows:
+        kept = [row | {"threads": threads} for row in rows]
+        seeds, title = str(plan.recipe.seed), f"{CELLS[plan.method].label}, {plan.recipe.dataset}"
+        record.save(f"paper-table1-{plan.name}", kept, seeds=seeds, title=title)
