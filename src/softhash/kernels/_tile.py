@@ -143,7 +143,8 @@ def _look_of(n_queries: int) -> Any:
             ]
             for part in range(TILE // LANES):
                 lane = _number(part * LANES)
-                of_class = [_load(builder, _place(builder, a, args[1], lane), _FLOATS) for a in (prior, leading_scale, scale)]
+                places = [_place(builder, array, args[1], lane) for array in (prior, leading_scale, scale)]
+                of_class = [_load(builder, at, _FLOATS) for at in places]
                 for q in range(n_queries):
                     values = _weigh(builder, sums[q][part], *spread[q], *of_class)
                     at = _place(builder, out, builder.add(args[7], _number(q)), args[8], lane)

@@ -120,7 +120,7 @@ def lost_share(p):
 
 
 @kernel(fastmath=False)
-def _jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables, out):
+def _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, out):
     for q in numba.prange(offsets.shape[0] - 1):
         top = -np.inf
         for s in range(offsets[q], offsets[q + 1]):
@@ -131,25 +131,26 @@ def _jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables, ou
         for s in range(offsets[q], offsets[q + 1]):
             weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - top)
             total += weight
+            missed = 1 - rates[s if rates.shape[0] > 1 else 0]
             if sole[s] >= 0:
-                alone[sole[s]] += weight / (1 - lost_share(np.exp(log_p[s])) / n_tables)
+                alone[sole[s]] += missed * weight / (1 - lost_share(np.exp(log_p[s])) / n_tables)
             elif sole[s] == FROM_FLOOR:
-                noise += weight * weight * (1 - floor_rate)
+                noise += weight * weight * missed
         spread = 0.0
         mean = alone.mean()
         for t in range(n_tables):
             spread += (alone[t] - mean) ** 2
-        out[q] = np.sqrt((1 - floor_rate) ** 2 * spread * (n_tables - 1) / n_tables + noise) / total
+        out[q] = np.sqrt(spread * (n_tables - 1) / n_tables + noise) / total
 
 
-def jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables) -> NDArray[np.float64]:
+def jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables) -> NDArray[np.float64]:
     """Relative standard error from leaving out one table at a time.
 
     Without table t the classes only it holds are gone and every p is 1 − (1 − p^K)^(L−1), so the L estimates differ by
-    a_t = Σ_{i only in t} f_i / p'_i and the variance is (L − 1)/L Σ (a_t − ā)². Classes only the uniform floor drew add
-    their own independent part.
+    a_t = Σ_{i only in t} f_i / p'_i and the variance is (L − 1)/L Σ (a_t − ā)². Classes only the floor drew add their own
+    independent part. `rates`: P(the floor draws it), for each slot or (1,) for all.
     """
     out = np.empty(len(offsets) - 1)
     with threads_for(len(out) // QUERIES_PER_THREAD):
-        _jackknife(offsets, logits, log_count, log_p, sole, floor_rate, n_tables, out)
+        _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, out)
     return out

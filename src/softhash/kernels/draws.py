@@ -66,6 +66,32 @@ def without_replacement(seeds: NDArray[np.uint64], size: int, n: int) -> NDArray
 
 
 @kernel(fastmath=False)
+def _systematic(seeds, running, out):
+    size = out.shape[1]
+    for q in numba.prange(seeds.shape[0]):
+        start = uniform(seeds[q], 0)
+        for k in range(size):
+            point = start + k
+            low = 0
+            high = running.shape[0] - 1
+            while low < high:
+                middle = (low + high) // 2
+                if running[middle] > point:
+                    high = middle
+                else:
+                    low = middle + 1
+            out[q, k] = low
+
+
+def systematic(seeds: NDArray[np.uint64], running: NDArray[np.float64], size: int) -> NDArray[np.int32]:
+    """(Q, size) distinct classes, i with probability running[i] − running[i − 1] ≤ 1; the last of `running` is `size`."""
+    out = np.empty((len(seeds), size), np.int32)
+    with threads_for(len(seeds) // QUERIES_PER_THREAD):
+        _systematic(seeds, running, out)
+    return out
+
+
+@kernel(fastmath=False)
 def _with_replacement(seeds, size, n, out):
     for q in numba.prange(seeds.shape[0]):
         for k in range(size):

@@ -99,15 +99,19 @@ def promising_of(row, n, runs, threshold, at, place):
 
 @exact_inline
 def second_look(row, at, place, count, threshold, half_step, rest, bits, scale, planes, slot):
-    """Add to each promising first look what the signs say; returns the largest, and no less than the threshold."""
-    most = threshold
+    """Add to each promising first look what the signs say; returns the largest, and no less than the threshold.
+
+    `place` is CODES_AHEAD longer than what is found; `scale` has no tiles.
+    """
+    most = np.float32(threshold)
     middle = np.int64(15 * 64 * bits.shape[1])
     for k in range(count):
-        prefetch(bits, place[min(k + CODES_AHEAD, count - 1)], 0)
-        s = scale[place[k] // TILE, place[k] % TILE]
+        prefetch(bits, place[k + CODES_AHEAD], 0)
+        s = scale[place[k]]
         signed = middle - 2 * np.int64(differences(bits, place[k], planes, slot))
-        row[at[k]] += SIGN_GAIN * s * (np.float32(signed) * half_step) + gain(SIGN_FUZZ - FIRST_FUZZ, rest * s)
-        most = max(most, row[at[k]])
+        value = row[at[k]] + SIGN_GAIN * s * (np.float32(signed) * half_step) + gain(SIGN_FUZZ - FIRST_FUZZ, rest * s)
+        row[at[k]] = value
+        most = value if value > most else most
     return most
 
 

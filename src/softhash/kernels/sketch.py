@@ -10,7 +10,7 @@ from softhash.kernels import looks, ragged, systematic, walk
 from softhash.kernels._jit import kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
-from softhash.kernels.looks import GROUP, OPENED, PLANES
+from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES
 
 
 @kernel(fastmath=False)
@@ -24,13 +24,14 @@ def _draw(
     rank = PAIR * leading.shape[1]
     n_groups = (seeds.shape[0] + GROUP - 1) // GROUP
     everywhere = n_clusters == 1
+    flat_scale = scale.reshape(scale.size)
     most_runs = 1 if everywhere else probes + probes // 4 + 1
     for chunk in numba.prange(n_chunks):
         values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
         runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
         runs[1][0] = 0
-        at = np.empty(capacity, np.int32)
-        place = np.empty(capacity, np.int32)
+        at = np.empty(capacity, np.uint32)
+        place = np.zeros(capacity + CODES_AHEAD, np.uint32)
         spare = np.empty(max(capacity, n_clusters), np.float32)
         sums = np.empty(capacity // TILE, np.float32)
         tops = np.empty(capacity // TILE, np.float32)
@@ -57,7 +58,8 @@ def _draw(
                 looks.look_everywhere(codes, x, count, unit, rest, values)
             for slot in range(count):
                 q = begin + slot
-                row = values[slot if everywhere else 0].reshape(capacity)
+                blocks = values[slot if everywhere else 0]
+                row = blocks.reshape(capacity)
                 n = n_classes
                 top = NOTHING
                 if not everywhere:
@@ -69,11 +71,11 @@ def _draw(
                 if n and bits.shape[1]:
                     threshold = systematic.threshold_for(row, n, int(refine_share * n), spare)
                     promising = looks.promising_of(row, n, runs, threshold, at, place)
-                    reading = (half_step[slot], rest[slot], bits, scale, planes, slot)
+                    reading = (half_step[slot], rest[slot], bits, flat_scale, planes, slot)
                     top = max(top, looks.second_look(row, at, place, promising, threshold, *reading))
                 elif n:
                     top = max(top, systematic.largest(row, n))
-                total = systematic.exponentiate_tiles(row, n, top, sums, tops)
+                total = systematic.exponentiate_tiles(blocks, row, n, top, sums, tops)
                 if not everywhere:
                     for c in range(n_clusters):
                         opened[c] = block_mass[c] == OPENED

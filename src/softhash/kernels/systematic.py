@@ -9,8 +9,8 @@ from softhash.kernels._jit import exact_inline, inline
 from softhash.kernels._tile import TILE, above_in, largest_in
 from softhash.kernels.draws import uniform
 
-SEEN_OF_TILE = 8
-MANY = 4096
+SEEN_OF_TILE = 4
+MANY = 16_384
 LOG2E = np.float32(1.4426950408889634)
 LEAST_EXPONENT = np.float32(-126)
 
@@ -52,7 +52,7 @@ def count_above(values, n, threshold):
 
 @exact_inline
 def threshold_for(values, n, wanted, spare):
-    """A threshold that about `wanted` of values[:n] exceed, from 8 of every 64 where they are many."""
+    """A threshold that about `wanted` of values[:n] exceed, from 4 of every 64 where they are many."""
     if wanted >= n:
         return np.float32(-3e38)
     seen = n
@@ -86,22 +86,25 @@ def exponentiate(values, n, top):
 
 
 @inline
-def exponentiate_tile(values, start, top):
+def exponentiate_tile(blocks, b, top):
     """exp(values − top) of one tile in place; their sum."""
     total = np.float32(0)
-    for i in range(start, start + TILE):
-        values[i] = fast_exp(values[i] - top)
-        total += values[i]
+    for j in range(TILE):
+        blocks[b, j] = fast_exp(blocks[b, j] - top)
+        total += blocks[b, j]
     return total
 
 
 @exact_inline
-def exponentiate_tiles(values, n, top, sums, tops):
-    """exp(values − top) of the tiles that hold n classes, in place; the sum and the largest of each; the sum of all."""
+def exponentiate_tiles(blocks, row, n, top, sums, tops):
+    """exp(values − top) of the tiles that hold n classes, in place; the sum and the largest of each; the sum of all.
+
+    `row` is `blocks` without tiles.
+    """
     total = 0.0
     for b in range((n + TILE - 1) // TILE):
-        sums[b] = exponentiate_tile(values, TILE * b, top)
-        tops[b] = largest_in(values, TILE * b)
+        sums[b] = exponentiate_tile(blocks, b, top)
+        tops[b] = largest_in(row, TILE * b)
         total += np.float64(sums[b])
     return total
 
@@ -123,7 +126,7 @@ def above_and_count(weights, n, tops, threshold):
 
 @exact_inline
 def solve_tau(weights, n, tops, floor, total, size):
-    """τ with Σ min(1, (w + floor)/τ) = size over n classes, where `total` is their Σ w + floor and any uncapped mass."""
+    """τ with Σ min(1, (w + floor)/τ) = size over n classes; `total` is their Σ w + floor and any uncapped mass."""
     tau = total / size
     for _ in range(40):
         heavy, count = above_and_count(weights, n, tops, np.float32(tau - floor))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from softhash.kernels import ragged
 from softhash.kernels._jit import kernel, threads_for
-from softhash.kernels.draws import below, distinct
+from softhash.kernels.draws import below
 
 SHARED = -1
 FROM_FLOOR = -2
@@ -65,13 +65,11 @@ def codes_of_buckets(starts: NDArray, ids: NDArray) -> NDArray[np.uint32]:
 
 
 @kernel(fastmath=False)
-def _unite(first, last, ids, seeds, floor, size, loose, n_chunks, out, sole, found, kept):
+def _unite(first, last, ids, seeds, extra, size, loose, n_chunks, out, sole, found, kept):
     n_queries, n_tables = first.shape
     n_classes = ids.shape[1]
     for c in numba.prange(n_chunks):
         place = np.zeros(n_classes, np.int32)
-        seen = np.zeros(n_classes if floor > 0 else 0, np.uint8)
-        extra = np.empty(floor, np.int32)
         for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
             base = loose[q]
             count = 0
@@ -85,42 +83,41 @@ def _unite(first, last, ids, seeds, floor, size, loose, n_chunks, out, sole, fou
                         place[i] = count
                     else:
                         sole[base + place[i] - 1] = SHARED
-            if floor > 0:
-                distinct(seeds[q], floor, n_classes, seen, extra)
-                for i in extra:
-                    if place[i] == 0:
-                        out[base + count] = i
-                        sole[base + count] = FROM_FLOOR
-                        count += 1
-                        place[i] = count
+            for i in extra[q]:
+                if place[i] == 0:
+                    out[base + count] = i
+                    sole[base + count] = FROM_FLOOR
+                    count += 1
+                    place[i] = count
             for s in range(base, base + count):
                 place[out[s]] = 0
             found[q] = count
             kept[q] = min(count, size)
             if count > size:
                 for k in range(size):
-                    other = k + below(seeds[q], floor + k, count - k)
+                    other = k + below(seeds[q], extra.shape[1] + k, count - k)
                     out[base + k], out[base + other] = out[base + other], out[base + k]
                     sole[base + k], sole[base + other] = sole[base + other], sole[base + k]
 
 
-def unite(first: NDArray, last: NDArray, ids: NDArray, seeds: NDArray, floor: int, size: int):
-    """The union of a query's buckets, joined by `floor` uniform classes, then cut to `size` at random.
+def unite(first: NDArray, last: NDArray, ids: NDArray, seeds: NDArray, extra: NDArray, size: int):
+    """The union of a query's buckets, joined by its `extra` classes, then cut to `size` at random.
 
     Args:
         first, last: int[Q, L], the buckets of query q: ids[t, first[q, t]:last[q, t]].
         ids: int32[L, N].
         seeds: uint64[Q].
+        extra: int32[Q, floor], classes drawn otherwise, distinct within a query.
 
     Returns:
         offsets, ids of the union, `sole` (the only table that holds the class, SHARED if several do, FROM_FLOOR if
         none), and how many classes each query found before the cut.
     """
-    capacity = np.minimum((last - first).sum(axis=1, dtype=np.int64) + floor, ids.shape[1])
+    capacity = np.minimum((last - first).sum(axis=1, dtype=np.int64) + extra.shape[1], ids.shape[1])
     loose = ragged.offsets_from_sizes(capacity)
     out, sole = np.empty(loose[-1], np.int32), np.empty(loose[-1], np.int16)
     found, kept = np.empty(len(seeds), np.int64), np.empty(len(seeds), np.int64)
     with threads_for(len(seeds) // ragged.QUERIES_PER_THREAD) as n_chunks:
-        _unite(first, last, ids, seeds, floor, size, loose, n_chunks, out, sole, found, kept)
+        _unite(first, last, ids, seeds, extra, size, loose, n_chunks, out, sole, found, kept)
     offsets = ragged.offsets_from_sizes(kept)
     return offsets, ragged.compact(loose, offsets, out), ragged.compact(loose, offsets, sole), found
