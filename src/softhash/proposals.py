@@ -169,6 +169,21 @@ def normalised(probabilities: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     return array / array.sum()
 
 
+def capped(probabilities: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Inclusion probabilities min(1, c·q) that sum to `size`, at most their number."""
+    rates = np.minimum(size * probabilities, 1)
+    while True:
+        certain = rates >= 1
+        left = size - np.count_nonzero(certain)
+        rest = probabilities[~certain].sum()
+        if rest <= 0:
+            return rates
+        rates = np.where(certain, 1.0, left * probabilities / rest)
+        if rates.max() <= 1:
+            return rates
+        rates = np.minimum(rates, 1)
+
+
 def _fixed_size_sample(model, queries, ids, log_count, fraction: float = 0.0) -> Sample:
     size = len(ids) // len(queries)
     offsets = np.arange(len(queries) + 1, dtype=np.int64) * size

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softhash import blas, checks
-from softhash.kernels import collide
+from softhash.kernels import collide, draws
 from softhash.kernels import tables as kernels
 from softhash.lsh import simhash, transform
 from softhash.lsh.tables import Tables
 from softhash.lsh.transform import ROWS_PER_BLOCK, Frame
 from softhash.model import LogLinear
+from softhash.proposals import capped, normalised
 from softhash.types import Sample, Sampler
 
 COLUMNS_PER_BLOCK = 512
@@ -40,6 +41,9 @@ class LSH(Sampler):
         size: if given, the union is cut at random to this many classes and p multiplied by size/|S|.
         floor: expected size of an independent uniform sample that joins the union, so that no weight exceeds N/floor.
         rng: seed of the planes.
+        floor_probabilities: (N,) positive numbers, such as unigram counts, that the floor is drawn in proportion to, as
+            far as no probability exceeds 1; None: evenly. For models where a few classes carry much mass whatever the
+            query is, which buckets then need not find.
         snapshot: keep a copy of the hashed vectors (4·N·(d+1) bytes), without which p cannot be known once weights
             change. None: kept while it is under 512 KiB. Without it, sampling is refused until `refresh` once any of
             32 witness rows has changed: a training step is noticed, an edit of a few rows is yours to announce.
@@ -68,6 +72,7 @@ class LSH(Sampler):
         floor: int = 0,
         rng: checks.Seed = 0,
         *,
+        floor_probabilities: ArrayLike | None = None,
         snapshot: bool | None = None,
     ):
         self.model = model
@@ -76,6 +81,10 @@ class LSH(Sampler):
         self.center = bool(center)
         self.size = None if size is None else checks.positive_int("size", size)
         self.floor = checks.positive_int("floor", floor, least=0, most=model.n_classes)
+        if floor_probabilities is None:
+            self._floor_rates = np.array([self.floor / model.n_classes])
+        else:
+            self._floor_rates = capped(normalised(floor_probabilities, model.n_classes), self.floor)
         self.snapshot = bool(model.weights.nbytes <= SNAPSHOT_IS_FREE if snapshot is None else snapshot)
         dim = model.dim + (model.bias is not None) + (transform == "mips")
         self._planes = simhash.planes(dim, self.bits, self.tables, checks.generator(rng))
@@ -85,6 +94,8 @@ class LSH(Sampler):
     def _prepare(self) -> None:
         """What queries need beyond the tables, all of it functions of the settings."""
         self._nodes = simhash.log_inclusion_table(self.bits, self.tables)
+        self._floor_running = np.cumsum(self._floor_rates)
+        self._floor_running[-1] = max(self._floor_running[-1], self.floor)
         self._witness_ids = np.unique(np.linspace(0, self.model.n_classes - 1, WITNESSES).astype(np.int64))
 
     @classmethod
@@ -128,7 +139,12 @@ class LSH(Sampler):
     def nbytes(self) -> int:
         """Bytes the index holds: tables, planes, witnesses, and the snapshot if one is kept."""
         copies = (*self._witnesses, *((self._hashed, self._hashed_bias) if self.snapshot else ()))
-        return self._tables.nbytes + self._planes.nbytes + self._nodes.nbytes + sum(array.nbytes for array in copies)
+        return (
+            self._tables.nbytes
+            + self._planes.nbytes
+            + self._nodes.nbytes
+            + sum(array.nbytes for array in (*copies, self._floor_rates))
+        )
 
     def sample(self, queries: ArrayLike, *, rng: checks.Seed = None) -> Sample:
         """The classes in the buckets of queries (Q, d); `rng` matters only with `size` or `floor`."""
@@ -138,33 +154,39 @@ class LSH(Sampler):
         first, last = self._tables.buckets(codes)
         seeds = checks.seeds(checks.generator(rng), len(queries))
         size = UNLIMITED if self.size is None else self.size
-        offsets, ids, sole, found = kernels.unite(first, last, self._tables.ids, seeds, self.floor, size)
+        offsets, ids, sole, found = kernels.unite(first, last, self._tables.ids, seeds, self._draw_floor(seeds), size)
         logits, log_p = collide.collide(
             self.model.rows, self.model.bias_or_zeros, self._hashed, self._hashed_bias, queries, query_norm,
             offsets, ids, self._frame, self._frame.negligible, self._nodes, simhash.INTERPOLATED,
             self.bits, self.tables,
         )  # fmt: skip
-        log_count = self._with_floor(log_p)
+        rates = self._floor_rates[ids] if len(self._floor_rates) > 1 else self._floor_rates
+        log_count = self._with_floor(log_p, rates)
         if self.size is not None:
             kept = np.diff(offsets)
             log_count = log_count + np.repeat(
                 np.log(kept / np.maximum(found, 1), where=kept > 0, out=np.zeros(len(kept))), kept
             )
         log_count = log_count.astype(np.float32)
-        return Sample(offsets, ids, logits, log_count, self._std_error(offsets, logits, log_count, log_p, sole))
+        return Sample(offsets, ids, logits, log_count, self._std_error(offsets, logits, log_count, log_p, sole, rates))
 
-    def _with_floor(self, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """log of 1 − (1 − p)(1 − floor/N)."""
+    def _draw_floor(self, seeds: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """(Q, floor) distinct classes."""
+        if len(self._floor_rates) == 1:
+            return draws.without_replacement(seeds, self.floor, self.model.n_classes)
+        return draws.systematic(seeds, self._floor_running, self.floor)
+
+    def _with_floor(self, log_p: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log of 1 − (1 − p)(1 − rate)."""
         if not self.floor:
             return log_p
-        rate = self.floor / self.model.n_classes
-        return np.logaddexp(log_p + np.log1p(-rate), np.log(rate)) if rate < 1 else np.zeros_like(log_p)
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(log_p + np.log1p(-rates), np.log(rates))
 
-    def _std_error(self, offsets, logits, log_count, log_p, sole) -> NDArray[np.float64] | None:
+    def _std_error(self, offsets, logits, log_count, log_p, sole, rates) -> NDArray[np.float64] | None:
         if self.tables == 1:
             return None
-        rate = self.floor / self.model.n_classes
-        return collide.jackknife(offsets, logits, log_count, log_p, sole, rate, self.tables)
+        return collide.jackknife(offsets, logits, log_count, log_p, sole, rates, self.tables)
 
     def _hash_queries(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         with blas.serial_blas():
@@ -275,7 +297,7 @@ class LSH(Sampler):
         arrays |= {f"tables.{name}": array for name, array in self._tables._asdict().items()}
         if self.snapshot:
             arrays |= {"hashed": self._hashed, "hashed_bias": self._hashed_bias}
-        return settings, arrays
+        return settings, arrays | {"floor_rates": self._floor_rates}
 
     @classmethod
     def restore(cls, model: LogLinear, settings: dict, arrays: dict[str, NDArray]) -> Self:
@@ -284,7 +306,7 @@ class LSH(Sampler):
         lsh.model = model
         for name in ("bits", "tables", "transform", "center", "size", "floor", "snapshot"):
             setattr(lsh, name, settings[name])
-        lsh._planes = arrays["planes"]
+        lsh._planes, lsh._floor_rates = arrays["planes"], arrays["floor_rates"]
         lsh._frame = Frame(arrays["mean"], settings["mean_bias"], settings["norm"])
         lsh._tables = Tables(*(arrays[f"tables.{name}"] for name in Tables._fields))
         lsh._witnesses = (arrays["witness_rows"], arrays["witness_bias"])
