@@ -21,7 +21,10 @@ ESTIMATORS = {
     "ExactGumbel": "sh.ExactGumbel(model)",
     "MipsGumbel": "sh.MipsGumbel(model)",
     "PriorityGumbel": "sh.PriorityGumbel(model, 200)",
+    "PriorityGumbel, FAISS": "sh.PriorityGumbel(model, 200, 'IVF512,SQ8')",
     "TopK": "sh.TopK(model, index='IVF512,SQ8')",
+    "TopK, vectors copied": "sh.TopK(model, index='IVF512,Flat')",
+    "TopK, default": "sh.TopK(model)",
 }
 PROBE = """
 import json, sys
