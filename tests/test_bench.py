@@ -147,7 +147,8 @@ def test_the_page_works_in_a_browser(measured, tmp_path, width: int) -> None:
     page = page.replace("<main>", BEFORE + "<main>").replace("</body>", AFTER + "</body>")
     path = tmp_path / "frame.html"
     path.write_text(f'<body><iframe width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe></body>')
-    command = [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    switches = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    command = [str(CHROMIUM), *switches, f"--user-data-dir={tmp_path}/profile"]
     done = subprocess.run(
         [*command, "--window-size=1400,1000", "--virtual-time-budget=2000", "--dump-dom", path.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,

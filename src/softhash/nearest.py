@@ -94,6 +94,7 @@ class Nearest:
         self._frame = Frame.fit(model, coordinates, queries)
         self._width = model.dim + (model.bias is not None)
         self._index = _from_factory(self._width, index) if isinstance(index, str) else index
+        self._bytes = 0
         _check_index(self._index, self._width, model.n_classes)
         if self._index.ntotal == 0:
             self._fill(model)
@@ -123,7 +124,8 @@ class Nearest:
     @property
     def nbytes(self) -> int:
         """Bytes of the index, class vectors included where it stores them."""
-        return len(self._serialized())
+        self._bytes = self._bytes or len(self._serialized())
+        return self._bytes
 
     def default_setting(self, head: int) -> str | None:
         """How widely to search if nobody says: twice the head in a graph, a sixteenth of the cells."""
@@ -182,6 +184,7 @@ class Nearest:
         nearest._index = faiss.deserialize_index(arrays["index"])
         nearest._frame = Frame(*(arrays[f"frame.{name}"] for name in Frame._fields))
         nearest._queries = balance.QueryMoments(*(arrays[f"queries.{name}"] for name in balance.QueryMoments._fields))
+        nearest._bytes = 0
         nearest._setting, nearest._width = None, model.dim + (model.bias is not None)
         return nearest
 

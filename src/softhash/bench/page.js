@@ -119,7 +119,6 @@ function draw(figure) {
   if (y === "coverage")
     svg.append(node("line", { class: "guide", x1: box.left, x2: box.right, y1: sy.put(0.95), y2: sy.put(0.95) }));
   if (figure.dataset.front) {
-    exactLines(svg, sx, box, x);
     const best = front(inexact.filter((row) => !hidden.has(row.method)), x);
     const path = best.map((row, i) => `${i ? "L" : "M"}${sx.put(row[x])},${sy.put(row[y])}`).join("");
     if (best.length) svg.append(node("path", { class: "front", d: path }));
@@ -135,6 +134,7 @@ function draw(figure) {
     for (const event of ["pointerleave", "blur"]) point.addEventListener(event, hide);
     svg.append(point);
   }
+  if (figure.dataset.front) exactLines(svg, sx, box, x);
 }
 
 function show(row, point) {

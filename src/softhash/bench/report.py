@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from softhash.bench.advice import TIMES, advice
+from softhash.bench.advice import TIMES, Advice, advice
 from softhash.bench.rows import Row
 
 
@@ -60,15 +60,17 @@ def _advice(rows: Sequence[Row]) -> str:
     errors = sorted({error for error, _ in found}, reverse=True)
     head = "".join(f'<th scope="col" class="words">{html.escape(mode)}</th>' for mode in TIMES)
     lines = [
-        f'<tr><th scope="row">≤ {error:g}</th>'
-        + "".join(f'<td class="words">{html.escape(found[error, mode].sentence())}</td>' for mode in TIMES)
-        + "</tr>"
+        f'<tr><th scope="row">≤ {error:g}</th>' + "".join(_cell(mode, found[error, mode]) for mode in TIMES) + "</tr>"
         for error in errors
     ]
     return (
         f'<table class="advice"><thead><tr><th scope="col">error</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
+
+
+def _cell(mode: str, found: Advice) -> str:
+    return f'<td class="words" data-mode="{html.escape(mode)}">{html.escape(found.sentence())}</td>'
 
 
 def _definitions(environment: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,14 +69,16 @@ def read(path: Path) -> list[Row]:
         lines = list(csv.reader(file))
     if lines and lines[0] != list(Row._fields):
         raise ValueError(f"--out is {str(path)!r}, which is not a file of this benchmark; pass another name")
-    return [_row(line) for line in lines[1:] if len(line) == len(Row._fields)]
+    return [parsed(line) for line in lines[1:] if len(line) == len(Row._fields)]
 
 
-def _row(line: list[str]) -> Row:
-    def parsed(name: str, text: str) -> Any:
+def parsed(line: Sequence[str]) -> Row:
+    """A row from its texts."""
+
+    def value(name: str, text: str) -> Any:
         return text if name in WORDS else int(text) if name in COUNTS else float(text)
 
-    return Row(**{name: parsed(name, text) for name, text in zip(Row._fields, line, strict=True)})
+    return Row(**{name: value(name, text) for name, text in zip(Row._fields, line, strict=True)})
 
 
 def begin(path: Path) -> list[Row]:

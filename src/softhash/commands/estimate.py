@@ -18,7 +18,7 @@ def estimate(
     weights: Annotated[str, typer.Option(help="Class vectors (N, d): .npy, .npz[:NAME] or .safetensors[:NAME].")],
     queries: Annotated[str, typer.Option(help="Queries (Q, d), likewise.")],
     out: Annotated[Path, typer.Option(help="The .npz to write, with log_z, std_error and evaluations per query.")],
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(available())}.")] = "lsh",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(available())}.")] = "sketch",
     bias: Annotated[str | None, typer.Option(help="Biases (N,), likewise.")] = None,
     calibration: Annotated[
         str | None,
