@@ -21,11 +21,12 @@ def set_threads(threads: int) -> None:
     faiss.omp_set_num_threads(threads)
 
 
-def interleaved(work: Mapping[str, Work], rounds: int = 7, budget: float = 60.0) -> dict[str, float]:
+def interleaved(work: Mapping[str, Work], rounds: int = 7, budget: float = 30.0, least: int = 3) -> dict[str, float]:
     """Median seconds of each, over rounds that run all of them once; one round more to warm up.
 
     Args:
-        budget: seconds after which no further round begins (three rounds are run at least).
+        budget: seconds after which no further round begins.
+        least: rounds that are run whatever they take.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     begun = time.perf_counter()
@@ -34,12 +35,12 @@ def interleaved(work: Mapping[str, Work], rounds: int = 7, budget: float = 60.0)
             start = time.perf_counter()
             function()
             seconds[name].append(time.perf_counter() - start)
-        if i >= 3 and time.perf_counter() - begun > budget:
+        if i >= least and time.perf_counter() - begun > budget:
             break
     return {name: float(np.median(times[1:])) for name, times in seconds.items()}
 
 
 def fastest(work: Mapping[str, Work], rounds: int = 3) -> str:
     """The name of the fastest."""
-    seconds = interleaved(work, rounds, budget=10.0)
+    seconds = interleaved(work, rounds, budget=5.0, least=1)
     return min(seconds, key=lambda name: seconds[name])

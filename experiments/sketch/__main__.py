@@ -12,6 +12,11 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measurements
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, to see that it runs; written to the cache.")]
 
 
+Prepare = Annotated[
+    bool, typer.Option("--prepare", help="Only what needs no clock, kept in the cache: true log Z, sizes, indexes.")
+]
+
+
 @app.callback()
 def main(threads: Annotated[int, typer.Option(help="Threads of kernels, PyTorch and FAISS.")] = 2) -> None:
     """Measurements of the Sketch sampler: each prints a table and writes experiments/results/sketch-COMMAND.csv."""
@@ -52,27 +57,28 @@ def speed(
         list[str] | None, typer.Option(help="smollm2, 262144x640 or 1000000x128; may be repeated.", show_default="all")
     ] = None,
     quick: Quick = False,
+    prepare: Prepare = False,
 ) -> None:
     """Time per query at a fixed error against exact log Z, in batches and one at a time."""
     from experiments.sketch import speed
 
-    speed.run(model or [], quick)
+    speed.run(model or [], quick, prepare)
 
 
 @app.command()
-def growth(quick: Quick = False) -> None:
+def growth(quick: Quick = False, prepare: Prepare = False) -> None:
     """Time per query from 50 000 to 3 200 000 classes at error 0.05, and its exponent."""
     from experiments.sketch import growth
 
-    growth.run(quick)
+    growth.run(quick, prepare)
 
 
 @app.command("faiss")
-def against_faiss(quick: Quick = False) -> None:
+def against_faiss(quick: Quick = False, prepare: Prepare = False) -> None:
     """FAISS's best 200 and 200 uniform classes, against Sketch."""
     from experiments.sketch import against_faiss
 
-    against_faiss.run(quick)
+    against_faiss.run(quick, prepare)
 
 
 @app.command()

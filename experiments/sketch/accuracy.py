@@ -9,8 +9,8 @@ import numpy as np
 import softhash as sh
 from experiments import record
 from experiments.data import Problem, smollm2
+from experiments.sketch import kept
 from experiments.sketch.measures import over_draws, variant
-from softhash.demo import true_log_z
 
 PTB_CALIBRATION = 640
 
@@ -30,7 +30,7 @@ def ptb(path: Path | None = None) -> Problem:
 
 def measure(problem: Problem, draws: int, seed: int) -> list[record.Row]:
     """Every code read and the default clusters, sizes 200 and 50."""
-    log_z = true_log_z(problem.model, problem.queries)
+    log_z = kept.true(problem)
     rows: list[record.Row] = []
     for label, clusters in (("every code read", 0), ("default", None)):
         sketch = sh.Sketch(problem.model, queries=problem.calibration, clusters=clusters, rng=seed)

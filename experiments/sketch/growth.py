@@ -7,25 +7,27 @@ from functools import partial
 import numpy as np
 
 from experiments import record, timing
-from experiments.sketch import search
-from experiments.sketch.speed import MODES, REFINES, SHARES, TorchExact, synthetic
-from softhash.demo import true_log_z
+from experiments.sketch import kept, search
+from experiments.sketch.speed import MODES, SHARES, TorchExact, synthetic
 
 DIM = 64
 TARGET = 0.05
 SIZES = (50_000, 200_000, 800_000, 3_200_000)
 QUICK_SIZES = (5_000, 20_000)
+QUERIES = 512
+REFINES = (0.01, 0.03, 0.1, 0.3)
 
 
-def measure(n_classes: int, n_queries: int) -> list[record.Row]:
-    """The cheapest sketch in both modes, beside exact float32."""
+def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
+    """The cheapest sketch in both modes, beside exact float32; no rows where only preparing."""
     import torch
 
     problem = synthetic(n_classes, DIM, n_queries)
-    log_z = true_log_z(problem.model, problem.queries)
-    root = np.sqrt(n_classes)
-    clusters = (1, *(int(2 ** np.round(np.log2(times * root))) for times in (1, 2, 4)))
+    log_z = kept.true(problem)
+    clusters = (1, *(int(times * np.sqrt(n_classes)) for times in (4, 16)))
     found = search.candidates(problem, log_z, search.grid(clusters, SHARES, REFINES), TARGET)
+    if prepare:
+        return []
     exact = TorchExact(problem.model, torch.float32)
     rows: list[record.Row] = []
     for mode, run in MODES.items():
@@ -50,12 +52,14 @@ def exponent(rows: list[record.Row], column: str) -> float:
     return float(np.polyfit(points[:, 0], points[:, 1], 1)[0])
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, prepare: bool) -> None:
     """Measure every size; the fitted exponent goes into its own column."""
     rows: list[record.Row] = []
     for n_classes in QUICK_SIZES if quick else SIZES:
         print(f"{n_classes:,} classes", flush=True)
-        rows += measure(n_classes, 256 if quick else 1024)
+        rows += measure(n_classes, 256 if quick else QUERIES, prepare)
+    if prepare:
+        return
     fitted: list[record.Row] = []
     for mode in MODES:
         mine = [row for row in rows if row["mode"] == mode]

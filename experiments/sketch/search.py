@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 import softhash as sh
 from experiments import timing
 from experiments.data import Problem
+from experiments.sketch import kept
 from experiments.sketch.measures import error, variant
 from softhash.types import Estimator
 
@@ -62,15 +64,25 @@ def grid(clusters: Sequence[int], shares: Sequence[float], refines: Sequence[flo
 def candidates(problem: Problem, log_z: NDArray, settings: Sequence[Setting], target: float) -> list[Choice]:
     """For each setting, the smallest sample size that meets the error over the first 512 queries, where one does."""
     queries, truth = problem.queries[:QUERIES_TO_CHOOSE], log_z[:QUERIES_TO_CHOOSE]
+    sizes = kept.Sizes(problem, target)
     found, indexes = [], {}
+
+    def index(clusters: int) -> sh.Sketch:
+        if clusters not in indexes:
+            print(f"  building {clusters} clusters over {problem.model.n_classes:,} classes", flush=True)
+            indexes[clusters] = sh.Sketch(problem.model, queries=problem.calibration, clusters=clusters)
+        return indexes[clusters]
+
+    def sketch(setting: Setting, size: int) -> sh.Sketch:
+        return variant(index(setting.clusters), probes=setting.probes, refine=setting.refine, size=size)
+
+    def needed(setting: Setting) -> int | None:
+        return smallest(lambda size: error(sketch(setting, size), queries, truth) <= target)
+
     for setting in settings:
-        if setting.clusters not in indexes:
-            print(f"  building {setting.clusters} clusters over {problem.model.n_classes:,} classes", flush=True)
-            indexes[setting.clusters] = sh.Sketch(problem.model, queries=problem.calibration, clusters=setting.clusters)
-        sketch = variant(indexes[setting.clusters], probes=setting.probes, refine=setting.refine)
-        size = smallest(lambda size, sketch=sketch: error(variant(sketch, size=size), queries, truth) <= target)
+        size = sizes.of(setting, partial(needed, setting))
         if size is not None:
-            found.append(Choice(setting, size, variant(sketch, size=size)))
+            found.append(Choice(setting, size, sketch(setting, size)))
     return found
 
 
@@ -89,15 +101,16 @@ def smallest(meets: Callable[[int], bool]) -> int | None:
 def cheapest(found: Sequence[Choice], run: Run, problem: Problem, log_z: NDArray, target: float) -> Choice | None:
     """The fastest choice whose error over all queries meets the target, its size raised where it must be.
 
-    All choices are timed once, the best six three times.
+    All choices are timed once, the best six three times; the others are tried only where none of the six will do.
     """
     work = {str(i): lambda choice=choice: run(choice.sketch, problem.queries) for i, choice in enumerate(found)}
     if not work:
         return None
-    once = timing.interleaved(work, rounds=1)
-    best = sorted(once, key=lambda name: once[name])[:TIMED]
-    seconds = timing.interleaved({name: work[name] for name in best}, rounds=3)
-    for name in sorted(seconds, key=lambda name: seconds[name]):
+    seconds = timing.interleaved(work, rounds=1)
+    best = sorted(seconds, key=lambda name: seconds[name])[:TIMED]
+    again = timing.interleaved({name: work[name] for name in best}, rounds=3)
+    others = sorted(seconds.keys() - again, key=lambda name: seconds[name])
+    for name in (*sorted(again, key=lambda name: again[name]), *others):
         choice = found[int(name)]
         for size in (choice.size, *(size for size in SIZES if choice.size < size <= 1.5 * choice.size)):
             sketch = variant(choice.sketch, size=size)

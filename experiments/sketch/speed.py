@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 import softhash as sh
 from experiments import record, rivals, timing
 from experiments.data import Problem, smollm2
-from experiments.sketch import search
+from experiments.sketch import kept, search
 from softhash.checks import Seed
-from softhash.demo import true_log_z
 from softhash.synthetic import lm_like
 from softhash.types import Estimate, Estimator
 
@@ -24,11 +23,12 @@ MODES = {"batch": search.batch, "one": search.one_by_one}
 
 
 class Task(NamedTuple):
-    """A problem, the error to meet, and numbers of clusters to try."""
+    """A problem, the error to meet, and the settings to try."""
 
     load: Callable[[], Problem]
     target: float
     clusters: Sequence[int]
+    refines: Sequence[float]
 
 
 def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
@@ -38,13 +38,12 @@ def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
 
 
 TASKS = {
-    "smollm2": Task(smollm2, 0.05, (0, 1, 768)),
-    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096)),
-    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625)),
-    "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256)),
+    "smollm2": Task(smollm2, 0.05, (0, 1), (0.03, 0.04, 0.05, 0.07, 0.1)),
+    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), (0.003, 0.01, 0.03, 0.1)),
+    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625), (0.003, 0.01, 0.03, 0.1)),
+    "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256), (0.05, 0.2)),
 }
 SHARES = (1 / 16, 1 / 8, 1 / 4)
-REFINES = (0.05, 0.1, 0.2, 1.0)
 
 
 class TorchExact:
@@ -60,13 +59,15 @@ class TorchExact:
         return Estimate(log_z, np.zeros(len(log_z)), np.full(len(log_z), self.model.n_classes))
 
 
-def measure(task: Task) -> list[record.Row]:
-    """One row per mode and method, the three exact ones first."""
+def measure(task: Task, prepare: bool) -> list[record.Row]:
+    """One row per mode and method, the three exact ones first; none where only preparing."""
     problem = task.load()
     problem = problem._replace(queries=np.ascontiguousarray(problem.queries[:BATCH]))
-    log_z = true_log_z(problem.model, problem.queries)
+    log_z = kept.true(problem)
     print(f"{problem.name}: choosing settings", flush=True)
-    found = search.candidates(problem, log_z, search.grid(task.clusters, SHARES, REFINES), task.target)
+    found = search.candidates(problem, log_z, search.grid(task.clusters, SHARES, task.refines), task.target)
+    if prepare:
+        return []
     exact = {
         "torch float32": TorchExact(problem.model, torch.float32),
         "torch bfloat16": TorchExact(problem.model, torch.bfloat16),
@@ -107,16 +108,16 @@ def compare(
     return rows
 
 
-def run(models: Sequence[str], quick: bool) -> None:
-    """Measure the models named (all by default), and print the table."""
-    rows: list[record.Row] = []
+def run(models: Sequence[str], quick: bool, prepare: bool) -> None:
+    """Measure the models named (all by default), each to its own file."""
     for name in ["quick"] if quick else models or [name for name in TASKS if name != "quick"]:
         if name not in TASKS:
             raise SystemExit(f"--model is {name!r}; pass one of {', '.join(TASKS)}")
         try:
-            rows += measure(TASKS[name])
+            rows = measure(TASKS[name], prepare)
         except FileNotFoundError as missing:
             print(f"skipped: {missing}")
-    record.save(
-        "sketch-speed", rows, seeds="model 0; index 0; draws 0-103", quick=quick, title="Sketch: time per query"
-    )
+            continue
+        if not prepare:
+            title = f"Sketch: time per query, {name}"
+            record.save(f"sketch-speed-{name}", rows, seeds="model 0; index 0; draws 0-103", quick=quick, title=title)

@@ -7,7 +7,8 @@ from pathlib import Path
 from experiments import record, tables
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory.md"
-NAMES = ("accuracy", "ablation", "reader", "speed", "growth", "faiss", "memory")
+SPEEDS = tuple(f"speed-{model}" for model in ("smollm2", "262144x640", "1000000x128"))
+NAMES = ("accuracy", "ablation", "reader", *SPEEDS, "growth", "faiss", "memory")
 IN_DOCS = {
     "ablation": ("variant", "error_200", "error_50"),
     "accuracy": (

@@ -106,7 +106,7 @@ def _weigh(builder: Any, sums: Any, unit: Any, rest: Any, prior: Any, leading_sc
     def times(a: Any, b: Any) -> Any:
         return builder.fmul(a, b, flags=_FAST)
 
-    def constant(value: float) -> Any:
+    def constant(value: np.float32) -> Any:
         return ir.Constant(_FLOATS, [float(value)] * LANES)
 
     deviation = times(rest, scale)

@@ -10,6 +10,7 @@ from softhash.kernels import score
 from softhash.kernels._jit import exact_inline, inline, kernel, threads_for
 from softhash.kernels.ragged import QUERIES_PER_THREAD
 from softhash.kernels.score import dot
+from softhash.kernels.systematic import fast_exp, largest
 from softhash.kernels.tables import FROM_FLOOR
 
 
@@ -119,38 +120,55 @@ def lost_share(p):
     return (1 - p) * (1 + p * (1 / 2 + p * (1 / 3 + p * (1 / 4 + p / 5))))
 
 
+@inline
+def exponentials(logits, log_count, log_p, start, stop, weight, p):
+    """exp(logits − log_count), the largest 1, and exp(log_p) of one query, in float32."""
+    for k in range(stop - start):
+        weight[k] = logits[start + k] - log_count[start + k]
+        p[k] = fast_exp(np.float32(log_p[start + k]))
+    top = largest(weight, stop - start) if stop > start else np.float32(0)
+    for k in range(stop - start):
+        weight[k] = fast_exp(weight[k] - top)
+
+
 @kernel(fastmath=False)
-def _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, out):
-    for q in numba.prange(offsets.shape[0] - 1):
-        top = -np.inf
-        for s in range(offsets[q], offsets[q + 1]):
-            top = max(top, np.float64(logits[s]) - np.float64(log_count[s]))
-        alone = np.zeros(n_tables)
-        noise = 0.0
-        total = 0.0
-        for s in range(offsets[q], offsets[q + 1]):
-            weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - top)
-            total += weight
-            missed = 1 - rates[s if rates.shape[0] > 1 else 0]
-            if sole[s] >= 0:
-                alone[sole[s]] += missed * weight / (1 - lost_share(np.exp(log_p[s])) / n_tables)
-            elif sole[s] == FROM_FLOOR:
-                noise += weight * weight * missed
-        spread = 0.0
-        mean = alone.mean()
-        for t in range(n_tables):
-            spread += (alone[t] - mean) ** 2
-        out[q] = np.sqrt(spread * (n_tables - 1) / n_tables + noise) / total
+def _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, most, n_chunks, out):
+    n_queries = offsets.shape[0] - 1
+    for c in numba.prange(n_chunks):
+        weights = np.empty(most, np.float32)
+        p = np.empty(most, np.float32)
+        alone = np.empty(n_tables)
+        for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
+            start = offsets[q]
+            exponentials(logits, log_count, log_p, start, offsets[q + 1], weights, p)
+            alone[:] = 0
+            noise = 0.0
+            total = 0.0
+            for k in range(offsets[q + 1] - start):
+                weight = np.float64(weights[k])
+                total += weight
+                missed = 1 - rates[start + k if rates.shape[0] > 1 else 0]
+                table = sole[start + k]
+                if table >= 0:
+                    alone[table] += missed * weight / (1 - lost_share(np.float64(p[k])) / n_tables)
+                elif table == FROM_FLOOR:
+                    noise += weight * weight * missed
+            spread = 0.0
+            mean = alone.mean()
+            for t in range(n_tables):
+                spread += (alone[t] - mean) ** 2
+            out[q] = np.sqrt(spread * (n_tables - 1) / n_tables + noise) / total
 
 
 def jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables) -> NDArray[np.float64]:
     """Relative standard error from leaving out one table at a time.
 
     Without table t the classes only it holds are gone and every p is 1 − (1 − p^K)^(L−1), so the L estimates differ by
-    a_t = Σ_{i only in t} f_i / p'_i and the variance is (L − 1)/L Σ (a_t − ā)². Classes only the floor drew add their own
-    independent part. `rates`: P(the floor draws it), for each slot or (1,) for all.
+    a_t = Σ_{i only in t} f_i / p'_i and the variance is (L − 1)/L Σ (a_t − ā)². Classes only the floor drew add their
+    own independent part. `rates`: P(the floor draws it), for each slot or (1,) for all.
     """
     out = np.empty(len(offsets) - 1)
-    with threads_for(len(out) // QUERIES_PER_THREAD):
-        _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, out)
+    most = int(np.diff(offsets).max(initial=1))
+    with threads_for(len(out) // QUERIES_PER_THREAD) as n_chunks:
+        _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, most, n_chunks, out)
     return out

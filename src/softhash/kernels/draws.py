@@ -52,7 +52,7 @@ def distinct(seed, size, n, seen, out):
 @kernel(fastmath=False)
 def _without_replacement(seeds, size, n, n_chunks, out):
     for c in numba.prange(n_chunks):
-        seen = np.zeros(n, np.uint8)
+        seen = np.zeros(n if size else 0, np.uint8)
         for q in range(c * seeds.shape[0] // n_chunks, (c + 1) * seeds.shape[0] // n_chunks):
             distinct(seeds[q], size, n, seen, out[q])
 
@@ -84,7 +84,7 @@ def _systematic(seeds, running, out):
 
 
 def systematic(seeds: NDArray[np.uint64], running: NDArray[np.float64], size: int) -> NDArray[np.int32]:
-    """(Q, size) distinct classes, i with probability running[i] − running[i − 1] ≤ 1; the last of `running` is `size`."""
+    """(Q, size) distinct classes, i with probability running[i] − running[i − 1] ≤ 1; `running` ends at `size`."""
     out = np.empty((len(seeds), size), np.int32)
     with threads_for(len(seeds) // QUERIES_PER_THREAD):
         _systematic(seeds, running, out)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhash.kernels import ragged
-from softhash.kernels._jit import kernel, threads_for
-from softhash.kernels.draws import below
+from softhash.kernels._jit import exact_inline, kernel, threads_for
+from softhash.kernels.draws import GOLDEN, below
 
 SHARED = -1
 FROM_FLOOR = -2
@@ -64,33 +64,45 @@ def codes_of_buckets(starts: NDArray, ids: NDArray) -> NDArray[np.uint32]:
     return codes
 
 
+@exact_inline
+def slot_of(i, slots, mask, out, base):
+    """Where class i stands in a table of positions in out[base:] plus 1, or the empty slot it would take.
+
+    A few thousand slots stay in the cache, where a mark for every class would not.
+    """
+    at = np.int64((np.uint64(i) * GOLDEN) >> np.uint64(32)) & mask
+    while slots[at] and out[base + slots[at] - 1] != i:
+        at = (at + 1) & mask
+    return at
+
+
 @kernel(fastmath=False)
-def _unite(first, last, ids, seeds, extra, size, loose, n_chunks, out, sole, found, kept):
+def _unite(first, last, ids, seeds, extra, size, loose, n_slots, n_chunks, out, sole, found, kept):
     n_queries, n_tables = first.shape
-    n_classes = ids.shape[1]
     for c in numba.prange(n_chunks):
-        place = np.zeros(n_classes, np.int32)
+        slots = np.empty(n_slots, np.int32)
         for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
             base = loose[q]
             count = 0
+            slots[:] = 0
             for t in range(n_tables):
-                for slot in range(first[q, t], last[q, t]):
-                    i = ids[t, slot]
-                    if place[i] == 0:
-                        out[base + count] = i
-                        sole[base + count] = t
-                        count += 1
-                        place[i] = count
-                    else:
-                        sole[base + place[i] - 1] = SHARED
+                for place in range(first[q, t], last[q, t]):
+                    i = ids[t, place]
+                    at = slot_of(i, slots, n_slots - 1, out, base)
+                    if slots[at]:
+                        sole[base + slots[at] - 1] = SHARED
+                        continue
+                    out[base + count] = i
+                    sole[base + count] = t
+                    count += 1
+                    slots[at] = count
             for i in extra[q]:
-                if place[i] == 0:
+                at = slot_of(i, slots, n_slots - 1, out, base)
+                if not slots[at]:
                     out[base + count] = i
                     sole[base + count] = FROM_FLOOR
                     count += 1
-                    place[i] = count
-            for s in range(base, base + count):
-                place[out[s]] = 0
+                    slots[at] = count
             found[q] = count
             kept[q] = min(count, size)
             if count > size:
@@ -117,7 +129,8 @@ def unite(first: NDArray, last: NDArray, ids: NDArray, seeds: NDArray, extra: ND
     loose = ragged.offsets_from_sizes(capacity)
     out, sole = np.empty(loose[-1], np.int32), np.empty(loose[-1], np.int16)
     found, kept = np.empty(len(seeds), np.int64), np.empty(len(seeds), np.int64)
+    n_slots = 2 << int(capacity.max(initial=1)).bit_length()
     with threads_for(len(seeds) // ragged.QUERIES_PER_THREAD) as n_chunks:
-        _unite(first, last, ids, seeds, extra, size, loose, n_chunks, out, sole, found, kept)
+        _unite(first, last, ids, seeds, extra, size, loose, n_slots, n_chunks, out, sole, found, kept)
     offsets = ragged.offsets_from_sizes(kept)
     return offsets, ragged.compact(loose, offsets, out), ragged.compact(loose, offsets, sole), found

@@ -97,7 +97,7 @@ class Sketch(Sampler):
             clusters = int(queries is not None) if n_classes < CLUSTERS_FROM else n_classes // CLASSES_PER_CLUSTER
         self.clusters = checks.positive_int("clusters", clusters, least=0, most=n_classes)
         refine = (
-            (1.0 if clusters == 0 else 0.05) if refine is None else checks.number("refine", refine, least=0, most=1)
+            (1.0 if clusters == 0 else REFINE) if refine is None else checks.number("refine", refine, least=0, most=1)
         )
         rank = codes.default_rank(model.dim) if rank is None else checks.positive_int("rank", rank, most=model.dim)
         self._settings = Settings(
