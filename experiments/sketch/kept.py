@@ -14,7 +14,8 @@ import softhash
 from experiments.data import CACHE, Problem
 from softhash.demo import true_log_z
 
-SOURCES = ("sketch/*.py", "kernels/*.py")
+KERNELS = ("sketch", "looks", "walk", "systematic", "encode", "_tile", "_bits")
+SOURCES = ("sketch/*.py", *(f"kernels/{name}.py" for name in KERNELS))
 
 
 def true(problem: Problem) -> NDArray[np.float64]:
