@@ -117,3 +117,14 @@ def priority_log_z(logits: NDArray, log_u: NDArray, size: int) -> NDArray[np.flo
         log_tau = (row - log_u)[order[size]]
         estimates.append(log_sum_exp(np.maximum(row[order[:size]], log_tau)))
     return np.array(estimates)
+
+
+def pair_gradients(g: NDArray, queries: NDArray, weights: NDArray, offsets: NDArray, ids: NDArray) -> tuple:
+    """∂/∂θ, ∂/∂b and ∂/∂x of Σ_s g_s (θ_i·x_q + b_i) over CSR pairs."""
+    for_classes, for_bias, for_queries = np.zeros_like(weights), np.zeros(len(weights)), np.zeros_like(queries)
+    for q in range(len(queries)):
+        for s in range(offsets[q], offsets[q + 1]):
+            for_classes[ids[s]] += g[s] * queries[q]
+            for_queries[q] += g[s] * weights[ids[s]]
+            for_bias[ids[s]] += g[s]
+    return for_classes, for_bias, for_queries

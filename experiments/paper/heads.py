@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from softhash.torch import SampledSoftmaxLoss
@@ -19,23 +20,25 @@ class Standard(nn.Module):
 
     def __init__(self, units: int, vocabulary: int):
         super().__init__()
-        self.weight = nn.Parameter(nn.init.zeros_(nn.Linear(units, vocabulary).weight.detach()))
-        self.bias = nn.Parameter(self.weight.new_zeros(vocabulary))
+        self.weight, self.bias = nn.Parameter(torch.zeros(vocabulary, units)), nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy."""
         return nn.functional.cross_entropy(nn.functional.linear(hidden, self.weight, self.bias), targets)
 
 
+Head: TypeAlias = Standard | SampledSoftmaxLoss
+
+
 class Cell(NamedTuple):
     """One cell of table 1: what it is called there, and its output layer for (dataset, units, vocabulary)."""
 
     label: str
-    build: Callable[[str, int, int], nn.Module]
+    build: Callable[[str, int, int], Head]
 
 
-def _sampled(sampler: str, size: int | None = None, **settings) -> Callable[[str, int, int], nn.Module]:
-    def build(dataset: str, units: int, vocabulary: int) -> nn.Module:
+def _sampled(sampler: str, size: int | None = None, **settings) -> Callable[[str, int, int], Head]:
+    def build(dataset: str, units: int, vocabulary: int) -> Head:
         return SampledSoftmaxLoss(
             units, vocabulary, sampler=sampler, size=SAME_AS_LSH[dataset] if size is None else size, **settings
         )

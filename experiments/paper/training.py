@@ -20,7 +20,7 @@ from experiments import record
 from experiments.data import CACHE
 from experiments.paper import lm
 from experiments.paper.data import Text
-from experiments.paper.heads import CELLS
+from experiments.paper.heads import CELLS, Head
 from experiments.paper.lm import LanguageModel, Recipe, windows
 
 STEPS_PER_REPORT = 25
@@ -130,20 +130,19 @@ class Run:
         """exp of the mean exact −log P of each word after those before it."""
         recipe, losses = self.plan.recipe, []
         state = lm.zero_state(recipe)
-        weight, bias = (parameter.detach() for parameter in (self.head.weight, self.head.bias))
         for given, wanted in windows(words, recipe, 0, lm.windows_in(words, recipe.batch, recipe.unroll)):
             contexts, state = self.body(given, state)
-            logits = nn.functional.linear(contexts, weight, bias)
+            logits = nn.functional.linear(contexts, self.head.weight, self.head.bias)
             losses.append(float(nn.functional.cross_entropy(logits, wanted.flatten())))
         return float(np.exp(np.mean(losses)))
 
 
-def start_alike(head: nn.Module, body: LanguageModel) -> None:
+def start_alike(head: Head, body: LanguageModel) -> None:
     """Give every method the same initial output layer, and take it out of the body."""
     with torch.no_grad():
-        head.weight.copy_(body.output.weight)
-        head.bias.copy_(body.output.bias)
-    body.output = None
+        for own, first in zip(head.parameters(), body.output.parameters(), strict=True):
+            own.copy_(first)
+    del body.output
 
 
 def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: int = 200) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from softhash import checks
 from softhash.model import LogLinear
 from softhash.torch.pairs import frozen
-from softhash.torch.samplers import Factory, renew
+from softhash.torch.samplers import Factory, Seen, renew
 from softhash.types import Sample, Sampler
 
 ADAPTIVE = "adaptive"
@@ -31,12 +31,13 @@ class TrainingIndex:
 
     Args:
         build: makes the sampler.
+        n_classes: N.
         seed: of the draws.
         refresh_every: steps between refreshes; or "adaptive": when the standard error that samples claim has grown by
             30 % since the last one, after 10 steps at the least and 500 at the most.
     """
 
-    def __init__(self, build: Factory, seed: int, refresh_every: int | str):
+    def __init__(self, build: Factory, n_classes: int, seed: int, refresh_every: int | str):
         self.build, self.seed = build, seed
         if refresh_every != ADAPTIVE:
             refresh_every = checks.positive_int("refresh_every", refresh_every)
@@ -44,13 +45,15 @@ class TrainingIndex:
         self.sampler: Sampler | None = None
         self.step = self.refreshed = self.rebuilt = self.rebuild_after = 0
         self.error_when_fresh = self.error_now = float("nan")
-        self.recent = np.zeros((0, 0), np.float32)
+        self.seen = Seen(np.zeros((0, 0), np.float32), np.ones(n_classes))
         self._held: dict[str, Any] | None = None
         self._address = 0
 
-    def sample(self, weight: Tensor, bias: Tensor | None, queries: NDArray[np.float32]) -> tuple[Sample, bool]:
+    def sample(
+        self, weight: Tensor, bias: Tensor | None, queries: NDArray[np.float32], targets: NDArray[np.int64]
+    ) -> tuple[Sample, bool]:
         """A sample for one training step, and whether its logits are those of the weights as they are."""
-        self._remember(queries)
+        self._remember(queries, targets)
         current = self._follow(weight, bias)
         assert self.sampler is not None
         sample = self.sampler.sample(queries, rng=np.random.default_rng([self.seed, self.step]))
@@ -58,10 +61,12 @@ class TrainingIndex:
         self.step += 1
         return sample, current
 
-    def _remember(self, queries: NDArray[np.float32]) -> None:
-        """The last queries, to calibrate on; enough batches of them, not more."""
-        seen = self.recent if self.recent.shape[1] == queries.shape[1] else queries[:0]
-        self.recent = np.concatenate([seen, queries])[-max(RECENT_QUERIES, len(queries)) :]
+    def _remember(self, queries: NDArray[np.float32], targets: NDArray[np.int64]) -> None:
+        """The last queries, as many as are worth calibrating on, and all targets."""
+        before = self.seen.queries if len(self.seen.queries) else queries[:0]
+        recent = np.concatenate([before, queries])[-max(RECENT_QUERIES, len(queries)) :]
+        np.add.at(self.seen.frequencies, targets, 1)
+        self.seen = self.seen._replace(queries=recent)
 
     def _follow(self, weight: Tensor, bias: Tensor | None) -> bool:
         """Make the sampler see these weights, refreshed if that is due."""
@@ -69,7 +74,7 @@ class TrainingIndex:
         if self._held is not None:
             self._restore(weight, bias)
         if self.sampler is None or self.step >= self.rebuilt + self.rebuild_after:
-            self.sampler = self.build(_model(weight, bias), self.recent)
+            self.sampler = self.build(_model(weight, bias), self.seen)
             self.rebuild_after = min(max(2 * self.rebuild_after, self._wait()), REBUILD_AT_MOST_EVERY)
             self.rebuilt = self.refreshed = self.step
             self._address = weight.data_ptr()
@@ -107,7 +112,8 @@ class TrainingIndex:
         if self._held is not None:
             return self._held
         counters = {name: getattr(self, name) for name in _COUNTERS}
-        held: dict[str, Any] = {"counters": counters, "recent": torch.from_numpy(self.recent.copy())}
+        seen = {name: torch.from_numpy(array.copy()) for name, array in self.seen._asdict().items()}
+        held: dict[str, Any] = {"counters": counters, "seen": seen}
         if self.sampler is not None:
             settings, arrays = self.sampler.state()
             held["settings"] = json.dumps(settings)
@@ -119,7 +125,8 @@ class TrainingIndex:
         """Take on a state; the sampler is restored when weights are at hand."""
         for name in _COUNTERS:
             setattr(self, name, held["counters"][name])
-        self.recent, self.sampler = held["recent"].numpy().copy(), None
+        self.seen = Seen(**{name: tensor.numpy().copy() for name, tensor in held["seen"].items()})
+        self.sampler = None
         self._held = held if "arrays" in held else None
 
     def _restore(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -127,7 +134,7 @@ class TrainingIndex:
         model = _model(weight, bias)
         types = self._held["types"]
         arrays = {name: tensor.numpy().copy().view(types[name]) for name, tensor in self._held["arrays"].items()}
-        kind = type(self.build(model, self.recent))
+        kind = type(self.build(model, self.seen))
         self.sampler = kind.restore(model, json.loads(self._held["settings"]), arrays)
         self._held, self._address = None, weight.data_ptr()
 

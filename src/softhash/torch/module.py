@@ -28,8 +28,9 @@ class SampledSoftmaxLoss(nn.Module):
     Args:
         in_features, n_classes: d and N.
         bias: whether there is a bias for each class.
-        sampler: "sketch", "lsh", "uniform", "prior" or "topk"; or a function (model, recent queries) -> Sampler.
-        size: classes drawn per query (for "lsh" only with size= among the settings of LSH; see `settings`).
+        sampler: "sketch", "lsh", "uniform", "prior" (in proportion to targets seen) or "topk"; or a function
+            (model, seen) -> Sampler, with `seen` a `Seen`.
+        size: classes drawn per query; "lsh" draws half of them in proportion to targets seen, and all in its buckets.
         refresh_every: steps between refreshes of the index; or "adaptive", when the sampler's own error has grown.
         reduction: "none", "mean" or "sum".
         ignore_index: targets with this value count for nothing.
@@ -40,7 +41,7 @@ class SampledSoftmaxLoss(nn.Module):
         largest_weight: cap on 1/p, see `sampled_softmax_loss`; None: none.
         seed: of the index and of all draws.
         device, dtype: of the parameters.
-        settings: further arguments of the sampler, such as bits=10, tables=16, floor=100 for "lsh".
+        settings: further arguments of the sampler, such as bits=10, tables=16 for "lsh".
 
     Attributes:
         weight: (N, d), and bias: (N,) or None, initialised as in nn.Linear.
@@ -59,6 +60,10 @@ class SampledSoftmaxLoss(nn.Module):
 
     Reference: docs/theory.md; Spring & Shrivastava (2017), section 6.1.
     """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    class_weight: Tensor | None
 
     def __init__(
         self,
@@ -103,7 +108,7 @@ class SampledSoftmaxLoss(nn.Module):
     def _new_index(self) -> TrainingIndex:
         settings = dict(self.settings)
         sampler, refresh_every = settings.pop("sampler"), settings.pop("refresh_every")
-        return TrainingIndex(factory(sampler, self.size, self.seed, settings), self.seed, refresh_every)
+        return TrainingIndex(factory(sampler, self.size, self.seed, settings), self.n_classes, self.seed, refresh_every)
 
     def reset_parameters(self) -> None:
         """Uniform in ± 1/√d, as nn.Linear does."""
@@ -147,7 +152,7 @@ class SampledSoftmaxLoss(nn.Module):
                 parts = evaluation.exact_losses(
                     hidden, self.weight, self.bias, targets, self.class_weight, self.label_smoothing
                 )
-        return *parts, scale
+        return parts.loss, parts.log_z, scale
 
     def _sampled(self, hidden: Tensor, targets: Tensor) -> Loss:
         queries = hidden.detach().to("cpu", torch.float32).contiguous().numpy()
@@ -158,7 +163,7 @@ class SampledSoftmaxLoss(nn.Module):
             smoothed_over = torch.from_numpy(np.sort(chosen)).to(hidden.device)
         elif self.label_smoothing and self.sparse:
             smoothed_over = torch.arange(self.n_classes, device=hidden.device)
-        sample, current = self.index.sample(self.weight, self.bias, queries)
+        sample, current = self.index.sample(self.weight, self.bias, queries, targets.cpu().numpy())
         return sampled_softmax_loss(
             hidden, self.weight, self.bias, targets, sample, reduction="none", class_weight=self.class_weight,
             label_smoothing=self.label_smoothing, smoothed_over=smoothed_over, sparse=self.sparse,

@@ -43,7 +43,7 @@ class PairLogits(Function):
     @staticmethod
     def forward(ctx: Any, hidden, weight, bias, offsets, ids, known, sparse) -> Tensor:
         ctx.save_for_backward(hidden, weight, offsets, ids)
-        ctx.has_bias, ctx.sparse = bias is not None, sparse
+        ctx.sparse = sparse
         if known is not None:
             return known.clone()
         if compiled(hidden, weight):
@@ -64,11 +64,11 @@ class PairLogits(Function):
         for_hidden, classes, rows, biases = method(
             gradient.contiguous(), hidden, weight, offsets, ids, wants_hidden, wants_weight or wants_bias, ctx.sparse
         )
-        for_weight = for_bias = None
-        if wants_weight:
-            for_weight = in_place(classes, rows, weight.shape) if ctx.sparse else rows
-        if wants_bias and ctx.has_bias:
-            for_bias = in_place(classes, biases, weight.shape[:1]) if ctx.sparse else biases
+        for_weight = rows if wants_weight else None
+        for_bias = biases if wants_bias else None
+        if ctx.sparse:
+            for_weight = None if for_weight is None else in_place(classes, for_weight, weight.shape)
+            for_bias = None if for_bias is None else in_place(classes, for_bias, weight.shape[:1])
         return for_hidden, for_weight, for_bias, None, None, None, None
 
 
@@ -108,7 +108,7 @@ def by_torch(gradient, hidden, weight, offsets, ids, wants_hidden, wants_classes
     return for_hidden, found, rows.to(weight.dtype), biases.to(weight.dtype)
 
 
-def in_place(classes: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
+def in_place(classes: Any, values: Tensor, shape: torch.Size) -> Tensor:
     """A sparse tensor with these rows; classes are distinct and ascending."""
     return torch.sparse_coo_tensor(classes.long()[None], values, shape, is_coalesced=True, check_invariants=False)
 

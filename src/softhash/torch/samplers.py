@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,21 @@ from softhash.sketch import Sketch
 from softhash.topk import TopK
 from softhash.types import Sampler
 
-Factory: TypeAlias = Callable[[LogLinear, NDArray[np.float32]], Sampler]
-"""(model, recent queries) -> a sampler over that model."""
+
+class Seen(NamedTuple):
+    """What training has shown so far.
+
+    Attributes:
+        queries: (n, d), the last hidden states, oldest first.
+        frequencies: float64[N], how often each class was a target, and one more, so that none is 0.
+    """
+
+    queries: NDArray[np.float32]
+    frequencies: NDArray[np.float64]
+
+
+Factory: TypeAlias = Callable[[LogLinear, Seen], Sampler]
+"""(model, what training has shown so far) -> a sampler over that model."""
 
 
 def factory(sampler: str | Factory, size: int, seed: int, settings: dict[str, Any]) -> Factory:
@@ -27,28 +40,30 @@ def factory(sampler: str | Factory, size: int, seed: int, settings: dict[str, An
             raise ValueError(f"{', '.join(settings)} given beside a function; let the function set them")
         return sampler
     build = BY_NAME[checks.choice("sampler", sampler, tuple(BY_NAME))]
-    return lambda model, queries: build(model, queries, size, seed, settings)
+    return lambda model, seen: build(model, seen, size, seed, settings)
 
 
-def _sketch(model: LogLinear, queries: NDArray, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
-    return Sketch(model, size, queries, rng=seed, **settings)
+def _sketch(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
+    return Sketch(model, size, seen.queries, rng=seed, **settings)
 
 
-def _lsh(model: LogLinear, queries: NDArray, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
-    return LSH(model, rng=seed, snapshot=True, **settings)
+def _lsh(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
+    """Buckets, and a floor of size/2 that follows the targets: without one, frequent classes are mostly missed."""
+    floor = {"floor": min(size // 2, model.n_classes), "floor_probabilities": seen.frequencies}
+    return LSH(model, rng=seed, **{"snapshot": True, **floor, **settings})
 
 
-def _uniform(model: LogLinear, queries: NDArray, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
+def _uniform(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
     return Uniform(model, size, **settings)
 
 
-def _prior(model: LogLinear, queries: NDArray, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
-    return Prior(model, size, **(settings or {"queries": queries}))
+def _prior(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
+    return Prior(model, size, **(settings or {"probabilities": seen.frequencies}))
 
 
-def _topk(model: LogLinear, queries: NDArray, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
+def _topk(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
     half = max(2, size // 2)
-    return TopK(model, **{"head": half, "tail": half, **settings})
+    return TopK(model, **{"head": half, "tail": half, "probabilities": seen.frequencies, **settings})
 
 
 BY_NAME: dict[str, Callable[..., Sampler]] = {
