@@ -2,13 +2,14 @@
 
     Var Ẑ = Σ_i f_i² (1/p_i − 1)  +  Σ_{i≠j} f_i f_j Cov(1_i, 1_j) / (p_i p_j)
 
-The first sum is computed from all p_i. The second is the mean, over draws of the hash functions, of
-(Ẑ − Z)² − Σ_{i∈S} f_i² (1 − p_i)/p_i², whose second part has the first sum as its mean.
+Found twice, for some contexts: in closed form, from the angles of all pairs of classes; and over draws of the hash
+functions, as the mean of (Ẑ − Z)² − Σ_{i∈S} f_i² (1 − p_i)/p_i², for the mean of its second part is the first sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,77 +17,95 @@ from numpy.typing import NDArray
 import softhash as sh
 from experiments import record
 from experiments.data import Problem
+from experiments.paper import joint
+from experiments.paper.joint import BITS, TABLES
 from experiments.paper.problem import trained
 from softhash.demo import true_log_z
 from softhash.kernels import ragged
 from softhash.lsh import simhash
 
-BITS, TABLES = 10, 16
 DRAWS, QUICK_DRAWS = 200, 10
-CONTEXTS_PER_BLOCK = 64
+CONTEXTS, QUICK_CONTEXTS = {"ptb": 160, "text8": 32}, 4
 WAYS = {"raw": ("cosine", False), "centred": ("cosine", True), "mips": ("mips", True)}
 
 
-def log_inclusions(problem: Problem, transform: str, center: bool, queries: NDArray) -> NDArray[np.float64]:
-    """log p (contexts, N) under the paper's K and L."""
+class Geometry(NamedTuple):
+    """What is hashed: unit vectors of classes (N, d') and of contexts (Q, d')."""
+
+    classes: NDArray[np.float32]
+    contexts: NDArray[np.float32]
+
+
+def geometry(problem: Problem, transform: str, center: bool) -> Geometry:
+    """Centred, with a coordinate for the bias and one that completes the norm, and scaled to length 1."""
     model = problem.model
     vectors = np.column_stack([model.weights, model.bias_or_zeros * np.ones(model.n_classes)]).astype(np.float64)
-    wide = np.column_stack([queries, np.full(len(queries), model.bias is not None)]).astype(np.float64)
+    wide = np.column_stack([problem.queries, np.full(len(problem.queries), model.bias is not None)])
     vectors -= vectors.mean(axis=0) if center else 0
     norms = np.linalg.norm(vectors, axis=1)
-    norms = np.full(len(norms), norms.max()) if transform == "mips" else norms
-    cosines = wide @ vectors.T / np.outer(np.linalg.norm(wide, axis=1), norms)
-    return simhash.log_inclusion(cosines, BITS, TABLES)
+    if transform == "mips":
+        vectors = np.column_stack([vectors, np.sqrt(norms.max() ** 2 - norms**2)])
+        wide, norms = np.column_stack([wide, np.zeros(len(wide))]), norms.max()
+    vectors /= np.reshape(norms, (-1, 1))
+    return Geometry(vectors.astype(np.float32), (wide / np.linalg.norm(wide, axis=1)[:, None]).astype(np.float32))
 
 
-def closed_form(problem: Problem, log_z: NDArray, transform: str, center: bool) -> tuple[NDArray, NDArray, NDArray]:
-    """For each context: Σ f² (1/p − 1) / Z², Σ p, and Σ p(1 − p), the variance of |S| if classes were independent."""
-    parts = []
-    for start in range(0, len(log_z), CONTEXTS_PER_BLOCK):
-        block = slice(start, start + CONTEXTS_PER_BLOCK)
-        log_p = log_inclusions(problem, transform, center, problem.queries[block])
-        share = problem.model.logits(problem.queries[block]) - log_z[block, None]
-        p = np.exp(log_p)
-        parts.append(((np.exp(2 * share - log_p) * -np.expm1(log_p)).sum(1), p.sum(1), (p * (1 - p)).sum(1)))
-    variance, size, spread = map(np.concatenate, zip(*parts, strict=True))
-    return variance, size, spread
+def closed_form(problem: Problem, log_z: NDArray, hashed: Geometry) -> dict[str, float]:
+    """Means over contexts, relative to Z²: both sums, and the variance of uniform samples of the same mean size."""
+    cosines = (hashed.contexts @ hashed.classes.T).astype(np.float64)
+    log_p = simhash.log_inclusion(cosines, BITS, TABLES)
+    share = problem.model.logits(problem.queries) - log_z[:, None]
+    p, n = np.exp(log_p), problem.model.n_classes
+    size = float(p.sum(axis=1).mean())
+    independent = (np.exp(2 * share - log_p) * -np.expm1(log_p)).sum(axis=1)
+    pairs = joint.covariance(hashed.classes, cosines, np.exp(share - log_p))
+    total = pairs.positive + pairs.negative
+    return {
+        "size": size, "uniform": n * (n / size - 1) * float(np.exp(share).var(axis=1, ddof=1).mean()),
+        "independent": float(independent.mean()), "covariance": float(total.mean()),
+        "positive": float(pairs.positive.mean()), "negative": float(pairs.negative.mean()),
+        "contexts_positive": float((total > 0).mean()), "negative_pairs": float(pairs.negative_share.mean()),
+        "size_sd_if_independent": float(np.sqrt((p * (1 - p)).sum(axis=1).mean())),
+    }  # fmt: skip
 
 
-def measure(problem: Problem, draws: int) -> list[record.Row]:
+def by_draws(problem: Problem, log_z: NDArray, transform: str, center: bool, draws: int) -> dict[str, object]:
+    """The covariance term over new hash functions, and the standard deviation of the number of classes."""
+    square, own, sizes = [], [], []
+    for seed in range(draws):
+        sample = sh.LSH(problem.model, BITS, TABLES, transform, center, rng=seed).sample(problem.queries)
+        ratio = np.exp(sample.log_partition().log_z - log_z)
+        claimed = ragged.poisson_error(sample.offsets, sample.logits, sample.log_expected_count)
+        square.append((ratio - 1) ** 2)
+        own.append(np.where(ratio > 0, claimed * ratio, 0) ** 2)
+        sizes.append(np.diff(sample.offsets))
+    terms = (np.array(square) - np.array(own)).mean(axis=1)
+    return {
+        "draws": draws, "drawn_variance": float(np.mean(square)), "drawn_covariance": float(terms.mean()),
+        "drawn_covariance_se": float(terms.std(ddof=1) / np.sqrt(draws)),
+        "size_sd": float(np.sqrt(np.var(sizes, axis=0, ddof=1).mean())),
+    }  # fmt: skip
+
+
+def measure(problem: Problem, draws: int, contexts: int) -> list[record.Row]:
     """One row for each way of hashing."""
+    some = np.linspace(0, len(problem.queries) - 1, contexts).astype(np.int64)
+    problem = problem._replace(queries=problem.queries[some])
     log_z = true_log_z(problem.model, problem.queries)
     rows: list[record.Row] = []
     for name, (transform, center) in WAYS.items():
-        independent, expected, spread = closed_form(problem, log_z, transform, center)
-        square, own, sizes = [], [], []
-        for seed in range(draws):
-            sample = sh.LSH(problem.model, BITS, TABLES, transform, center, rng=seed).sample(problem.queries)
-            ratio = np.exp(sample.log_partition().log_z - log_z)
-            claimed = ragged.poisson_error(sample.offsets, sample.logits, sample.log_expected_count)
-            square.append((ratio - 1) ** 2)
-            own.append(np.where(ratio > 0, claimed * ratio, 0) ** 2)
-            sizes.append(np.diff(sample.offsets))
-        covariance = np.array(square) - np.array(own)
-        by_draw = covariance.mean(axis=1)
-        size_covariance = np.var(sizes, axis=0, ddof=1) - spread
-        rows.append(
-            {"dataset": problem.name, "hashing": name, "bits": BITS, "tables": TABLES, "draws": draws,
-             "size": float(np.mean(sizes)), "expected_size": float(expected.mean()),
-             "independent": float(independent.mean()), "covariance": float(by_draw.mean()),
-             "covariance_se": float(by_draw.std(ddof=1) / np.sqrt(draws)),
-             "measured_variance": float(np.mean(square)),
-             "contexts_positive": float((covariance.mean(axis=0) > 0).mean()),
-             "size_variance": float(np.var(sizes, axis=0, ddof=1).mean()),
-             "size_variance_if_independent": float(spread.mean()),
-             "pairs_covariance": float((size_covariance / (problem.model.n_classes**2)).mean())}
-        )  # fmt: skip
-        print(f"{problem.name}, {name}: covariance term {by_draw.mean():.3g}", flush=True)
+        print(f"{problem.name}, {name}: all pairs of classes for {contexts} contexts", flush=True)
+        row: dict[str, object] = {"dataset": problem.name, "hashing": name, "bits": BITS, "tables": TABLES}
+        row |= {"contexts": contexts} | closed_form(problem, log_z, geometry(problem, transform, center))
+        print(f"{problem.name}, {name}: covariance term {row['covariance']:.3g}; {draws} draws", flush=True)
+        rows.append(row | by_draws(problem, log_z, transform, center, draws))
     return rows
 
 
 def run(datasets: Sequence[str], quick: bool) -> None:
-    """Every data set."""
+    """A file for each data set."""
     draws = QUICK_DRAWS if quick else DRAWS
-    rows = [row for dataset in datasets for row in measure(trained(dataset), draws)]
-    title = "Variance of Ẑ/Z under LSH, mean over contexts"
-    record.save("paper-covariance", rows, seeds=f"0-{draws - 1}", quick=quick, title=title)
+    for name in datasets:
+        rows = measure(trained(name), draws, QUICK_CONTEXTS if quick else CONTEXTS[name])
+        title = f"Variance of Ẑ/Z under LSH, mean over contexts, {name}"
+        record.save(f"paper-covariance-{name}", rows, seeds=f"0-{draws - 1}", quick=quick, title=title)

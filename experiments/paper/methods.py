@@ -79,7 +79,7 @@ def named(label: str) -> Method:
     return next(method for method in METHODS if method.label == label)
 
 
-def shape_of(estimator: Estimator) -> dict[str, object]:
+def shape_of(estimator: Estimator | None) -> dict[str, object]:
     """K and L of a method that hashes."""
     if isinstance(estimator, sh.LSH | sh.MipsGumbel):
         return {"bits": estimator.bits, "tables": estimator.tables}

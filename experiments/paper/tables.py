@@ -9,19 +9,37 @@ from experiments import record, tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
 Rows = list[dict[str, str]]
+COMPARED = (
+    ("LSH", "Uniform"), ("LSH, not centred", "Uniform"),
+    ("Exact Gumbel, a product for each maximum", "LSH"), ("Exact Gumbel", "LSH"),
+    ("MIPS Gumbel, a product for each maximum", "LSH"), ("MIPS Gumbel", "LSH"),
+    ("Prior", "LSH"), ("PriorityGumbel", "LSH"), ("Sketch", "LSH"),
+)  # fmt: skip
 
 
 def times(rows: Rows) -> str:
-    """The paper's seconds beside ours, and both as multiples of LSH's."""
-    paper = {(row["method"], row["samples"]): row["paper_seconds"] for row in rows if row.get("paper_seconds")}
+    """The paper's seconds beside ours."""
+    out = [
+        {"method": row["method"], "samples": row["samples"], "K, L": _shape(row), "paper, s": row["paper_seconds"],
+         "ours, s": row["seconds"], "paper / ours": _ratio(row["paper_seconds"], row["seconds"]),
+         "to build, s": row["build_seconds"]}
+        for row in rows
+    ]  # fmt: skip
+    return tables.markdown(out, list(out[0]))
+
+
+def ratios(rows: Rows) -> str:
+    """What one method takes as a multiple of another: the paper's multiple, then ours."""
+    counts = list(dict.fromkeys(row["samples"] for row in rows if row["build_seconds"]))
+    by = {(row["method"], row["samples"]): row for row in rows}
     out = []
-    for row in rows:
-        theirs = paper.get((row["method"], row["samples"]), "")
-        of_lsh = paper.get(("LSH", row["samples"]), "")
-        out.append(
-            {"method": row["method"], "samples": row["samples"], "paper, s": theirs, "ours, s": row["seconds"],
-             "paper / LSH": _ratio(theirs, of_lsh), "ours / LSH": row["over_lsh"], "to build, s": row["build_seconds"]}
-        )  # fmt: skip
+    for over, under in COMPARED:
+        line = {"": f"{over} / {under}"}
+        for count in counts:
+            of, by_which = by[over, count], by[under, count]
+            line[f"paper, {count}"] = _ratio(of["paper_seconds"], by_which["paper_seconds"])
+            line[f"ours, {count}"] = _ratio(of["seconds"], by_which["seconds"])
+        out.append(line)
     return tables.markdown(out, list(out[0]))
 
 
@@ -53,6 +71,21 @@ def gumbel(rows: Rows) -> str:
     return tables.markdown(out, ["method", *counts])
 
 
+def covariance(rows: Rows) -> str:
+    """The two sums of the theorem, and what uniform samples of the same mean size have."""
+    out = [
+        {"hashing": row["hashing"], "classes drawn": row["size"], "uniform": row["uniform"],
+         "first sum": row["independent"], "covariance term": row["covariance"],
+         "from draws": f"{tables.cell(row['drawn_covariance'])} ± {float(row['drawn_covariance_se']):.2g}",
+         "its positive part": row["positive"], "its negative part": row["negative"],
+         "pairs below 0, %": str(100 * float(row["negative_pairs"])),
+         "contexts above 0, %": str(100 * float(row["contexts_positive"])),
+         "sd of classes drawn": row["size_sd"], "if independent": row["size_sd_if_independent"]}
+        for row in rows
+    ]  # fmt: skip
+    return tables.markdown(out, list(out[0]))
+
+
 def chosen(*columns: str) -> Callable[[Rows], str]:
     """Some columns as they are."""
     return lambda rows: tables.markdown(rows, columns)
@@ -63,14 +96,13 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], str]]] = {
     "accuracy-text8": ("paper-accuracy-text8", accuracy),
     "table2": ("paper-table2", times),
     "table3": ("paper-table3", times),
+    "table2-ratios": ("paper-table2", ratios),
+    "table3-ratios": ("paper-table3", ratios),
     "gumbel-ptb": ("paper-gumbel-ptb", gumbel),
     "gumbel-text8": ("paper-gumbel-text8", gumbel),
-    "family": ("paper-gumbel-family", chosen("model", "method", "setting", "error", "error_sd", "mean", "times_root")),
-    "covariance": (
-        "paper-covariance",
-        chosen("dataset", "hashing", "size", "independent", "covariance", "covariance_se", "contexts_positive",
-               "size_variance", "size_variance_if_independent"),
-    ),
+    "family": ("paper-gumbel-family", chosen("model", "method", "setting", "error", "error_sd", "mean", "of_expected")),
+    "covariance-ptb": ("paper-covariance-ptb", covariance),
+    "covariance-text8": ("paper-covariance-text8", covariance),
     "memory": ("paper-memory", chosen("estimator", "built", "peak_mib", "allowed_mib", "within")),
 }  # fmt: skip
 
@@ -90,3 +122,7 @@ def run() -> None:
 
 def _ratio(a: str, b: str) -> str:
     return str(float(a) / float(b)) if a and b else ""
+
+
+def _shape(row: dict[str, str]) -> str:
+    return f"{row['bits']}, {row['tables']}" if row.get("bits") else ""
