@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 
+import naive
 import softhash as sh
 from errors import fails
 from softhash.kernels import pairs as kernels
@@ -53,10 +53,8 @@ def test_everything_drawn_is_the_softmax_loss(settings: dict[str, Any], dtype: A
     loss = sampled_softmax_loss(hidden, weight, bias, targets, drawn(hidden, weight, bias, N), **ours).loss
     truth = F.cross_entropy(hidden @ weight.T + bias, targets, **theirs)
     torch.testing.assert_close(loss, truth)
-    for found, wanted in zip(
-        *(torch.autograd.grad(x.sum(), (hidden, weight, bias)) for x in (loss, truth)), strict=True
-    ):
-        torch.testing.assert_close(found, wanted)
+    found, wanted = (torch.autograd.grad(value.sum(), (hidden, weight, bias)) for value in (loss, truth))
+    torch.testing.assert_close(found, wanted)
 
 
 @every_setting
@@ -66,8 +64,8 @@ def test_gradcheck(settings: dict[str, Any]) -> None:
     if settings.get("class_weight"):
         settings = settings | {"class_weight": torch.rand(N, dtype=torch.float64)}
 
-    def loss(*inputs: Any) -> Any:
-        return tuple(sampled_softmax_loss(*inputs, targets, sample, **settings))
+    def loss(hidden: Any, weight: Any, bias: Any) -> Any:
+        return tuple(sampled_softmax_loss(hidden, weight, bias, targets, sample, **settings))
 
     assert torch.autograd.gradcheck(loss, (hidden, weight, bias))
 
@@ -143,7 +141,7 @@ def test_the_gradient_averages_to_the_exact_one() -> None:
     head = SampledSoftmaxLoss(32, 2000, size=50, refresh_every=10_000)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(model.weights))
-        head.bias.zero_()
+        torch.nn.init.zeros_(head.get_parameter("bias"))
     hidden, targets = torch.from_numpy(queries[:16]), torch.arange(16) * 100
     exact = torch.autograd.grad(F.cross_entropy(hidden @ head.weight.T, targets), head.weight)[0]
 
@@ -157,14 +155,20 @@ def test_the_gradient_averages_to_the_exact_one() -> None:
 def test_clipping_is_that_of_pytorch() -> None:
     hidden, weight, bias, targets = problem()
     sample = drawn(hidden, weight, bias, 12)
+
+    def leaves() -> list[Any]:
+        return [torch.nn.Parameter(part.detach().clone()) for part in (weight, bias)]
+
     norms = []
     for sparse in (False, True):
-        parameters = [torch.nn.Parameter(part.detach().clone()) for part in (weight, bias)]
-        sampled_softmax_loss(hidden.detach(), *parameters, targets, sample, sparse=sparse).loss.backward()
+        parameters = leaves()
+        sampled_softmax_loss(
+            hidden.detach(), parameters[0], parameters[1], targets, sample, sparse=sparse
+        ).loss.backward()
         before = clip_grad_norm_(parameters, 0.01)
         norms.append((float(before), [p.grad.to_dense() for p in parameters if p.grad is not None]))
-    reference = [torch.nn.Parameter(part.detach().clone()) for part in (weight, bias)]
-    sampled_softmax_loss(hidden.detach(), *reference, targets, sample).loss.backward()
+    reference = leaves()
+    sampled_softmax_loss(hidden.detach(), reference[0], reference[1], targets, sample).loss.backward()
     wanted = float(torch.nn.utils.clip_grad_norm_(reference, 0.01))
     for norm, gradients in norms:
         assert norm == pytest.approx(wanted, rel=1e-5)
