@@ -25,7 +25,7 @@ from softhash.kernels import ragged
 from softhash.lsh import simhash
 
 DRAWS, QUICK_DRAWS = 200, 10
-CONTEXTS, QUICK_CONTEXTS = {"ptb": 160, "text8": 32}, 4
+CONTEXTS, QUICK_CONTEXTS = {"ptb": 96, "text8": 16}, 4
 WAYS = {"raw": ("cosine", False), "centred": ("cosine", True), "mips": ("mips", True)}
 
 
@@ -51,16 +51,23 @@ def geometry(problem: Problem, transform: str, center: bool) -> Geometry:
 
 
 def closed_form(problem: Problem, log_z: NDArray, hashed: Geometry) -> dict[str, float]:
-    """Means over contexts, relative to Z²: both sums, and the variance of uniform samples of the same mean size."""
+    """Means over contexts, relative to Z²: both sums, and the variance of uniform samples of the same mean size.
+
+    Also the cosines of the class of largest logit and of the median class, and (geometric mean) how much likelier the
+    former is to be drawn.
+    """
     cosines = (hashed.contexts @ hashed.classes.T).astype(np.float64)
     log_p = simhash.log_inclusion(cosines, BITS, TABLES)
     share = problem.model.logits(problem.queries) - log_z[:, None]
+    best = (np.arange(len(share)), share.argmax(axis=1))
     p, n = np.exp(log_p), problem.model.n_classes
     size = float(p.sum(axis=1).mean())
     independent = (np.exp(2 * share - log_p) * -np.expm1(log_p)).sum(axis=1)
     pairs = joint.covariance(hashed.classes, cosines, np.exp(share - log_p))
     total = pairs.positive + pairs.negative
     return {
+        "best_cosine": float(cosines[best].mean()), "median_cosine": float(np.median(cosines, axis=1).mean()),
+        "best_over_median": float(np.exp(np.mean(log_p[best] - np.median(log_p, axis=1)))),
         "size": size, "uniform": n * (n / size - 1) * float(np.exp(share).var(axis=1, ddof=1).mean()),
         "independent": float(independent.mean()), "covariance": float(total.mean()),
         "positive": float(pairs.positive.mean()), "negative": float(pairs.negative.mean()),

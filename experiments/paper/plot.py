@@ -38,7 +38,7 @@ def figure_accuracy(dataset: str, quick: bool = False) -> list[Path]:
         _lines(axes, rows, measure)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
-    figure.suptitle(f"{NAMES[dataset]}, 640 contexts after one epoch, seeds {rows[0]['seeds']}", fontsize=10)
+    figure.suptitle(_title(dataset, rows), fontsize=10)
     return _save(figure, f"paper-accuracy-{dataset}", quick)
 
 
@@ -47,10 +47,15 @@ def figure_gumbel(dataset: str, quick: bool = False) -> list[Path]:
     figure = Figure(figsize=(4.8, 3.8), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    _lines(axes, record.read(f"paper-gumbel-{dataset}", quick), "error")
-    axes.set_title(f"{NAMES[dataset]}, 640 contexts after one epoch", fontsize=10)
+    rows = record.read(f"paper-gumbel-{dataset}", quick)
+    _lines(axes, rows, "error")
+    axes.set_title(_title(dataset, rows).replace(" (", "\n("), fontsize=10)
     axes.legend(frameon=False, fontsize=9)
     return _save(figure, f"paper-gumbel-{dataset}", quick)
+
+
+def _title(dataset: str, rows: list[dict[str, str]]) -> str:
+    return f"{NAMES[dataset]}, 640 contexts after one epoch (bars: standard deviation over seeds {rows[0]['seeds']})"
 
 
 def _lines(axes: Axes, rows: list[dict[str, str]], measure: str) -> None:
@@ -74,6 +79,7 @@ def _lines(axes: Axes, rows: list[dict[str, str]], measure: str) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
     axes.minorticks_off()
+    axes.margins(y=0.08)
     axes.grid(True, alpha=0.25)
     axes.set(xlabel="samples", ylabel=MEASURES[measure])
 

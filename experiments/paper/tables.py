@@ -74,7 +74,8 @@ def gumbel(rows: Rows) -> str:
 def covariance(rows: Rows) -> str:
     """The two sums of the theorem, and what uniform samples of the same mean size have."""
     out = [
-        {"hashing": row["hashing"], "classes drawn": row["size"], "uniform": row["uniform"],
+        {"hashing": row["hashing"], "cosine: best": row["best_cosine"], "median": row["median_cosine"],
+         "p: best / median": row["best_over_median"], "classes drawn": row["size"], "uniform": row["uniform"],
          "first sum": row["independent"], "covariance term": row["covariance"],
          "from draws": f"{tables.cell(row['drawn_covariance'])} ± {float(row['drawn_covariance_se']):.2g}",
          "its positive part": row["positive"], "its negative part": row["negative"],
