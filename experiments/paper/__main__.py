@@ -130,20 +130,37 @@ def table1(
     threads: Annotated[int, typer.Option(help="Threads of everything.")] = 2,
 ) -> None:
     """Train the paper's language model with one output layer; goes on where it stopped."""
+    _train(dataset, data, characters, threads, "table1", method, epochs=epochs)
+
+
+@app.command()
+def stability(
+    variant: Annotated[str, typer.Option(help="lsh, no-floor, …; a wrong one lists all.")] = "lsh",
+    steps: Annotated[int, typer.Option(help="Minibatches of 640 words.")] = 600,
+    data: Annotated[Path | None, typer.Option(help="Archive or folder of the text.", show_default="found")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of everything.")] = 2,
+) -> None:
+    """What each part of training with LSH does: the beginning of Penn Treebank, one thing changed."""
+    _train("ptb", data, None, threads, "stability", variant, steps=steps)
+
+
+def _train(
+    dataset: str, data: Path | None, characters: int | None, threads: int, study: str, method: str, *,
+    epochs: int = 1, steps: int | None = None,
+) -> None:  # fmt: skip
     from experiments import timing
     from experiments.paper import training
     from experiments.paper.data import load
-    from experiments.paper.heads import CELLS
     from experiments.paper.lm import Recipe
 
     timing.set_threads(threads)
-    if method not in CELLS:
-        raise typer.BadParameter(f"--method is {method!r}; pass one of {', '.join(CELLS)}")
+    if method not in training.STUDIES[study]:
+        raise typer.BadParameter(f"{method!r} is not known; pass one of {', '.join(training.STUDIES[study])}")
     try:
         text = load(dataset, data, characters)
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(str(error)) from None
-    training.cell(training.Plan(Recipe.of(dataset, text), method, epochs), text, threads)
+    training.cell(training.Plan(Recipe.of(dataset, text, steps), method, epochs, study), text, threads)
 
 
 @app.command()

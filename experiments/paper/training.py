@@ -20,11 +20,12 @@ from experiments import record
 from experiments.data import CACHE
 from experiments.paper import lm
 from experiments.paper.data import Text
-from experiments.paper.heads import CELLS, Head
+from experiments.paper.heads import CELLS, VARIANTS, Cell, Head
 from experiments.paper.lm import LanguageModel, Recipe, windows
 
 STEPS_PER_REPORT = 25
 EVALUATIONS_PER_EPOCH = 2
+STUDIES = {"table1": CELLS, "stability": VARIANTS}
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,25 @@ class Plan:
 
     Attributes:
         recipe: text, model and optimiser; its `steps` are one epoch.
-        method: a name in heads.CELLS.
+        method: a name in heads.CELLS or, for another study, heads.VARIANTS.
         epochs: passes through the text.
+        study: "table1" or "stability".
     """
 
     recipe: Recipe
     method: str
     epochs: int
+    study: str = "table1"
+
+    @property
+    def cell(self) -> Cell:
+        """The output layer."""
+        return STUDIES[self.study][self.method]
 
     @property
     def name(self) -> str:
-        """dataset-method."""
-        return f"{self.recipe.dataset}-{self.method}"
+        """study-dataset-method."""
+        return f"{self.study}-{self.recipe.dataset}-{self.method}"
 
     @property
     def steps(self) -> int:
@@ -55,7 +63,7 @@ class Plan:
     def checkpoint(self) -> Path:
         """The file a run is resumed from; more epochs go on from the same one."""
         about = json.dumps([asdict(self.recipe), self.method], sort_keys=True)
-        return CACHE / f"training-{self.name}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.pt"
+        return CACHE / f"{self.name}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.pt"
 
 
 class Run:
@@ -71,7 +79,7 @@ class Run:
         recipe = plan.recipe
         torch.manual_seed(recipe.seed)
         self.body = LanguageModel(recipe)
-        self.head = CELLS[plan.method].build(recipe.dataset, recipe.units, recipe.vocabulary)
+        self.head = plan.cell.build(recipe.dataset, recipe.units, recipe.vocabulary)
         start_alike(self.head, self.body)
         self.parameters = [*self.body.parameters(), *self.head.parameters()]
         self.optimizer = torch.optim.Adagrad(self.parameters, lr=recipe.rate, eps=recipe.epsilon)
@@ -210,5 +218,5 @@ def cell(plan: Plan, text: Text, threads: int, checkpoint_every: int = 200) -> N
     rows = train(plan, text, lambda line: print(line, flush=True), checkpoint_every)
     if rows:
         kept = [row | {"threads": threads} for row in rows]
-        seeds, title = str(plan.recipe.seed), f"{CELLS[plan.method].label}, {plan.recipe.dataset}"
-        record.save(f"paper-table1-{plan.name}", kept, seeds=seeds, title=title)
+        title = f"{plan.cell.label}, {plan.recipe.dataset}"
+        record.save(f"paper-{plan.name}", kept, seeds=str(plan.recipe.seed), title=title)

@@ -41,7 +41,7 @@ class SampledSoftmaxLoss(nn.Module):
         largest_weight: cap on 1/p, see `sampled_softmax_loss`; None: none.
         seed: of the index and of all draws.
         device, dtype: of the parameters.
-        settings: further arguments of the sampler, such as bits=10, tables=16 for "lsh".
+        settings: further arguments of the sampler, such as bits=10, tables=16 for "lsh" (whose own `size` is `cut`).
 
     Attributes:
         weight: (N, d), and bias: (N,) or None, initialised as in nn.Linear.

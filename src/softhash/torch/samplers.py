@@ -49,8 +49,8 @@ def _sketch(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[s
 
 def _lsh(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
     """Buckets, and a floor of size/2 that follows the targets: without one, frequent classes are mostly missed."""
-    floor = {"floor": min(size // 2, model.n_classes), "floor_probabilities": seen.frequencies}
-    return LSH(model, rng=seed, **{"snapshot": True, **floor, **settings})
+    given = {"floor": min(size // 2, model.n_classes), "floor_probabilities": seen.frequencies, "cut": None, **settings}
+    return LSH(model, size=given.pop("cut"), rng=seed, snapshot=True, **given)
 
 
 def _uniform(model: LogLinear, seen: Seen, size: int, seed: int, settings: dict[str, Any]) -> Sampler:
