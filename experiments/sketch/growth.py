@@ -8,14 +8,16 @@ import numpy as np
 
 from experiments import record, timing
 from experiments.sketch import kept, search
-from experiments.sketch.speed import MODES, SHARES, TorchExact, synthetic
+from experiments.sketch.speed import MODES, TorchExact, synthetic
 
 DIM = 64
 TARGET = 0.05
 SIZES = (50_000, 200_000, 800_000, 3_200_000)
 QUICK_SIZES = (5_000, 20_000)
 QUERIES = 512
-REFINES = (0.01, 0.03, 0.1, 0.3)
+CLUSTERS_PER_ROOT = 16
+SHARES = (1 / 32, 1 / 8, 1.0)
+REFINES = (0.03, 0.1, 0.3)
 
 
 def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
@@ -24,8 +26,9 @@ def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
 
     problem = synthetic(n_classes, DIM, n_queries)
     log_z = kept.true(problem)
-    clusters = (1, *(int(times * np.sqrt(n_classes)) for times in (4, 16)))
-    found = search.candidates(problem, log_z, search.grid(clusters, SHARES, REFINES), TARGET)
+    clusters = (1, int(CLUSTERS_PER_ROOT * np.sqrt(n_classes)))
+    settings = search.grid(n_classes, clusters, SHARES, REFINES)
+    found = search.candidates(problem, log_z, settings, TARGET)
     if prepare:
         return []
     exact = TorchExact(problem.model, torch.float32)

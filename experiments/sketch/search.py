@@ -14,6 +14,7 @@ from experiments import timing
 from experiments.data import Problem
 from experiments.sketch import kept
 from experiments.sketch.measures import error, variant
+from softhash.sketch.codes import TILE
 from softhash.types import Estimator
 
 SIZES = (16, 23, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048)
@@ -51,13 +52,13 @@ def one_by_one(estimator: Estimator, queries: NDArray) -> object:
     return [estimator.log_partition(queries[i : i + 1], rng=i) for i in range(min(LATENCY_QUERIES, len(queries)))]
 
 
-def grid(clusters: Sequence[int], shares: Sequence[float], refines: Sequence[float]) -> list[Setting]:
-    """Every combination that means something: clusters 0 reads all codes, 1 opens its only cluster."""
+def grid(n_classes: int, clusters: Sequence[int], shares: Sequence[float], refines: Sequence[float]) -> list[Setting]:
+    """Every combination that means something: clusters 0 reads all codes; 1 opens a share of the tiles."""
     settings = []
     for count in clusters:
-        for refine in refines if count else (1.0,):
-            probes = {max(1, int(share * count)) for share in shares} if count > 1 else {1}
-            settings += [Setting(count, n, refine) for n in sorted(probes)]
+        groups = count if count > 1 else -(-n_classes // TILE)
+        probes = sorted({max(1, int(share * groups)) for share in shares}) if count else [groups]
+        settings += [Setting(count, n, refine) for refine in (refines if count else (1.0,)) for n in probes]
     return settings
 
 
@@ -67,14 +68,16 @@ def candidates(problem: Problem, log_z: NDArray, settings: Sequence[Setting], ta
     sizes = kept.Sizes(problem, target)
     found, indexes = [], {}
 
-    def index(clusters: int) -> sh.Sketch:
-        if clusters not in indexes:
+    def index(clusters: int, probes: int) -> sh.Sketch:
+        key = clusters, probes * TILE < problem.model.n_classes
+        if key not in indexes:
             print(f"  building {clusters} clusters over {problem.model.n_classes:,} classes", flush=True)
-            indexes[clusters] = sh.Sketch(problem.model, queries=problem.calibration, clusters=clusters)
-        return indexes[clusters]
+            indexes[key] = sh.Sketch(problem.model, queries=problem.calibration, clusters=clusters, probes=probes)
+        return indexes[key]
 
     def sketch(setting: Setting, size: int) -> sh.Sketch:
-        return variant(index(setting.clusters), probes=setting.probes, refine=setting.refine, size=size)
+        held = index(setting.clusters, setting.probes)
+        return variant(held, probes=setting.probes, refine=setting.refine, size=size)
 
     def needed(setting: Setting) -> int | None:
         return smallest(lambda size: error(sketch(setting, size), queries, truth) <= target)

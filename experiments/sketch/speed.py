@@ -28,6 +28,7 @@ class Task(NamedTuple):
     load: Callable[[], Problem]
     target: float
     clusters: Sequence[int]
+    shares: Sequence[float]
     refines: Sequence[float]
 
 
@@ -38,12 +39,13 @@ def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
 
 
 TASKS = {
-    "smollm2": Task(smollm2, 0.05, (0, 1), (0.03, 0.04, 0.05, 0.07, 0.1)),
-    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), (0.003, 0.01, 0.03, 0.1)),
-    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625), (0.003, 0.01, 0.03, 0.1)),
-    "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256), (0.05, 0.2)),
+    "smollm2": Task(smollm2, 0.05, (0, 1), (1 / 4, 1.0), (0.03, 0.04, 0.05, 0.07, 0.1)),
+    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), (1 / 64, 1 / 16, 1 / 4), (0.03, 0.1, 0.3)),
+    "1000000x128": Task(
+        lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625), (1 / 64, 1 / 32, 1 / 16, 1 / 4), (0.03, 0.1, 0.3)
+    ),
+    "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256), (1 / 4, 1.0), (0.05, 0.2)),
 }
-SHARES = (1 / 16, 1 / 8, 1 / 4)
 
 
 class TorchExact:
@@ -65,7 +67,8 @@ def measure(task: Task, prepare: bool) -> list[record.Row]:
     problem = problem._replace(queries=np.ascontiguousarray(problem.queries[:BATCH]))
     log_z = kept.true(problem)
     print(f"{problem.name}: choosing settings", flush=True)
-    found = search.candidates(problem, log_z, search.grid(task.clusters, SHARES, task.refines), task.target)
+    settings = search.grid(problem.model.n_classes, task.clusters, task.shares, task.refines)
+    found = search.candidates(problem, log_z, settings, task.target)
     if prepare:
         return []
     exact = {

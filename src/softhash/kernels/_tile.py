@@ -117,6 +117,30 @@ def _weigh(builder: Any, sums: Any, unit: Any, rest: Any, prior: Any, leading_sc
     return builder.fadd(builder.fadd(seen, prior, flags=_FAST), unread, flags=_FAST)
 
 
+def _first_look(builder: Any, arrays: list[Any], tile: Any, slot: Any, n_queries: int, keep: Any) -> None:
+    """Calls keep(query, first class, log weights of 16 classes) for all of a tile's classes and queries slot + q."""
+    prior, leading, leading_scale, _, scale, x, unit, rest = arrays
+    slots = [builder.add(slot, _number(q)) for q in range(n_queries)]
+    pairs = builder.extract_value(leading.shape, 1)
+    queries = [_place(builder, x, mine) for mine in slots]
+    sums = _products(builder, _place(builder, leading, tile), pairs, queries)
+    spread = [
+        [_spread(builder, builder.load(_place(builder, array, mine)), _FLOATS) for array in (unit, rest)]
+        for mine in slots
+    ]
+    for part in range(TILE // LANES):
+        places = [_place(builder, array, tile, _number(part * LANES)) for array in (prior, leading_scale, scale)]
+        of_class = [_load(builder, place, _FLOATS) for place in places]
+        for q in range(n_queries):
+            keep(q, part * LANES, _weigh(builder, sums[q][part], *spread[q], *of_class))
+
+
+def _arrays(context: Any, builder: Any, kinds: Any, args: Any) -> list[Any]:
+    """The five arrays of codes, then x, unit and rest, from arguments (codes, tile, x, slot, unit, rest, …)."""
+    codes = [_array(context, builder, kind, builder.extract_value(args[0], at)) for at, kind in enumerate(kinds[0])]
+    return codes + [_array(context, builder, kinds[at], args[at]) for at in (2, 4, 5)]
+
+
 def _look_of(n_queries: int) -> Any:
     @intrinsic
     def look(typing_context, codes, tile, x, slot, unit, rest, out, to, place):
@@ -127,28 +151,14 @@ def _look_of(n_queries: int) -> Any:
         signature = types.void(codes, types.intp, x, types.intp, unit, rest, out, types.intp, types.intp)
 
         def generate(context, builder, signature, args):
-            kinds = signature.args
-            prior, leading, leading_scale, _, scale = (
-                _array(context, builder, kind, builder.extract_value(args[0], i)) for i, kind in enumerate(kinds[0])
-            )
-            x, unit, rest, out = (_array(context, builder, kinds[i], args[i]) for i in (2, 4, 5, 6))
-            slots = [builder.add(args[3], _number(q)) for q in range(n_queries)]
-            pairs = builder.extract_value(leading.shape, 1)
-            sums = _products(
-                builder, _place(builder, leading, args[1]), pairs, [_place(builder, x, slot) for slot in slots]
-            )
-            spread = [
-                [_spread(builder, builder.load(_place(builder, array, slot)), _FLOATS) for array in (unit, rest)]
-                for slot in slots
-            ]
-            for part in range(TILE // LANES):
-                lane = _number(part * LANES)
-                places = [_place(builder, array, args[1], lane) for array in (prior, leading_scale, scale)]
-                of_class = [_load(builder, at, _FLOATS) for at in places]
-                for q in range(n_queries):
-                    values = _weigh(builder, sums[q][part], *spread[q], *of_class)
-                    at = _place(builder, out, builder.add(args[7], _number(q)), args[8], lane)
-                    builder.store(values, builder.bitcast(at, _FLOATS.as_pointer()), align=1)
+            out = _array(context, builder, signature.args[6], args[6])
+
+            def keep(q, first, values):
+                at = _place(builder, out, builder.add(args[7], _number(q)), args[8], _number(first))
+                builder.store(values, builder.bitcast(at, _FLOATS.as_pointer()), align=1)
+
+            arrays = _arrays(context, builder, signature.args, args)
+            _first_look(builder, arrays, args[1], args[3], n_queries, keep)
             return context.get_dummy_value()
 
         return signature, generate
@@ -163,15 +173,53 @@ look_of_four = _look_of(4)
 """Four queries' first look at a tile, which is read once."""
 
 
+def _best_of(n_queries: int) -> Any:
+    @intrinsic
+    def best(typing_context, codes, tile, x, slot, unit, rest, out):
+        """out[slot + q, tile]: the largest log weight in a tile after a first look by queries slot + q."""
+        signature = types.void(codes, types.intp, x, types.intp, unit, rest, out)
+
+        def generate(context, builder, signature, args):
+            out = _array(context, builder, signature.args[6], args[6])
+            largest: dict[int, Any] = {}
+
+            def keep(q, first, values):
+                if first:
+                    more = builder.fcmp_ordered(">", values, largest[q], flags=_FAST)
+                    values = builder.select(more, values, largest[q])
+                largest[q] = values
+
+            arrays = _arrays(context, builder, signature.args, args)
+            _first_look(builder, arrays, args[1], args[3], n_queries, keep)
+            for q, values in largest.items():
+                place = _place(builder, out, builder.add(args[3], _number(q)), args[1])
+                builder.store(_largest_lane(builder, values), place)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return best
+
+
+best_of_one = _best_of(1)
+"""The best class of a tile in one query's first look."""
+
+best_of_four = _best_of(4)
+"""The same for four queries."""
+
+
+def _largest_lane(builder: Any, values: Any) -> Any:
+    kind, name = ir.FunctionType(_F32, [values.type]), f"llvm.vector.reduce.fmax.v{values.type.count}f32"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [values], fastmath=_FAST)
+
+
 @intrinsic
 def largest_in(typing_context: Any, values: Any, start: Any = None) -> Any:
     """The largest of values[start : start + 64]."""
 
     def generate(context, builder, signature, args):
         array = _array(context, builder, signature.args[0], args[0])
-        kind = ir.FunctionType(_F32, [_WHOLE])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fmax.v{TILE}f32")
-        return builder.call(function, [_load(builder, _place(builder, array, args[1]), _WHOLE)], fastmath=_FAST)
+        return _largest_lane(builder, _load(builder, _place(builder, array, args[1]), _WHOLE))
 
     return types.float32(values, types.intp), generate
 

@@ -7,10 +7,21 @@ import numpy as np
 from softhash.kernels import systematic
 from softhash.kernels._bits import PLANES, differences, lowest, prefetch
 from softhash.kernels._jit import exact_inline, inline
-from softhash.kernels._tile import FIRST_FUZZ, GAUSSIAN_REACH, TILE, above_in, look_of_four, look_of_one
+from softhash.kernels._tile import (
+    FIRST_FUZZ,
+    GAUSSIAN_REACH,
+    TILE,
+    above_in,
+    best_of_four,
+    best_of_one,
+    look_of_four,
+    look_of_one,
+)
 from softhash.kernels.encode import NOTHING
 
 GROUP = 4
+WIDE = 32
+TILES_AT_ONCE = 8
 QUERY_STEPS = np.float32(2047)
 SIGN_GAIN = np.float32(0.75)
 SIGN_FUZZ = np.float32(0.2)
@@ -171,6 +182,28 @@ def look_at(runs, n, codes, x, slot, unit, rest, row, one_tile):
             at += length
             place += length
         run += 1
+
+
+@exact_inline
+def best_everywhere(codes, x, count, unit, rest, best):
+    """The largest first look in every tile by `count` queries, a few tiles at a time, which stay in the cache."""
+    n_tiles = best.shape[1]
+    fours = count // GROUP * GROUP
+    for first in range(0, n_tiles, TILES_AT_ONCE):
+        last = min(first + TILES_AT_ONCE, n_tiles)
+        for slot in range(0, fours, GROUP):
+            for tile in range(first, last):
+                best_of_four(codes, tile, x, slot, unit, rest, best)
+        for slot in range(fours, count):
+            for tile in range(first, last):
+                best_of_one(codes, tile, x, slot, unit, rest, best)
+
+
+@exact_inline
+def look_at_tiles(runs, n, codes, x, slot, unit, rest, values):
+    """First look of one query at the n classes in its runs, each of which is a tile."""
+    for b in range((n + TILE - 1) // TILE):
+        look_of_one(codes, runs[0][b] // TILE, x, slot, unit, rest, values, 0, b)
 
 
 @exact_inline

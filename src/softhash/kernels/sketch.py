@@ -10,19 +10,20 @@ from softhash.kernels import looks, ragged, systematic, walk
 from softhash.kernels._jit import kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
-from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES
+from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES, WIDE
 
 
 @kernel(fastmath=False)
 def _draw(
     projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits, clip,
-    floor_share, replicates, poisson, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept,
+    floor_share, replicates, poisson, by_tile, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept,
 ):  # fmt: skip
     _, leading, _, bits, scale = codes
     n_classes = members.shape[0]
     n_clusters = starts.shape[0] - 1
     rank = PAIR * leading.shape[1]
-    n_groups = (seeds.shape[0] + GROUP - 1) // GROUP
+    wide = WIDE if by_tile else GROUP
+    n_groups = (seeds.shape[0] + wide - 1) // wide
     everywhere = n_clusters == 1
     flat_scale = scale.reshape(scale.size)
     most_runs = 1 if everywhere else probes + probes // 4 + 1
@@ -39,16 +40,18 @@ def _draw(
         opened = np.empty(n_clusters, np.bool_)
         weights = np.empty(n_clusters)
         one_tile = np.empty((1, 1, TILE), np.float32)
-        x = np.empty((GROUP, rank), np.int16)
-        planes = np.empty((GROUP, PLANES, bits.shape[1]), np.uint64)
-        unit = np.empty(GROUP, np.float32)
-        half_step = np.empty(GROUP, np.float32)
-        norm = np.empty(GROUP, np.float32)
-        rest = np.empty(GROUP, np.float32)
+        of_tile = np.empty(TILE)
+        best = np.empty((wide, n_clusters if by_tile else 0), np.float32)
+        x = np.zeros((wide, rank), np.int16)
+        planes = np.empty((wide, PLANES, bits.shape[1]), np.uint64)
+        unit = np.zeros(wide, np.float32)
+        half_step = np.empty(wide, np.float32)
+        norm = np.empty(wide, np.float32)
+        rest = np.zeros(wide, np.float32)
         points = np.empty(replicates)
         for group in range(chunk * n_groups // n_chunks, (chunk + 1) * n_groups // n_chunks):
-            begin = group * GROUP
-            count = min(GROUP, seeds.shape[0] - begin)
+            begin = group * wide
+            count = min(wide, seeds.shape[0] - begin)
             for slot in range(count):
                 unit[slot], norm[slot] = looks.quantise_leading(projected, begin + slot, x, slot)
                 half_step[slot], rest[slot] = looks.slice_rest(
@@ -56,13 +59,20 @@ def _draw(
                 )
             if everywhere:
                 looks.look_everywhere(codes, x, count, unit, rest, values)
+            elif by_tile:
+                looks.best_everywhere(codes, x, count, unit, rest, best)
             for slot in range(count):
                 q = begin + slot
                 blocks = values[slot if everywhere else 0]
                 row = blocks.reshape(capacity)
                 n = n_classes
                 top = NOTHING
-                if not everywhere:
+                if by_tile:
+                    block_mass[:] = best[slot]
+                    n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare)
+                    looks.look_at_tiles(runs, n, codes, x, slot, unit, rest, values)
+                    top = systematic.largest(block_mass, n_clusters)
+                elif not everywhere:
                     looks.guess_masses(masses, q, norm[slot], rest[slot], spread, fuzz, block_mass)
                     n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare)
                     looks.look_at(runs, n, codes, x, slot, unit, rest, row, one_tile)
@@ -79,7 +89,10 @@ def _draw(
                 if not everywhere:
                     for c in range(n_clusters):
                         opened[c] = block_mass[c] == OPENED
-                    total += systematic.exponentiate(block_mass, n_clusters, top)
+                    unread = systematic.exponentiate(block_mass, n_clusters, top)
+                    if by_tile:
+                        unread *= systematic.scale_by_spread(block_mass, sums, tops, n)
+                    total += unread
                 floor = np.float32(floor_share * total / n_classes)
                 tau = systematic.solve_tau(row, n, tops, floor, total + np.float64(floor) * n_classes, size)
                 systematic.draw_points(points, seeds[q])
@@ -90,6 +103,13 @@ def _draw(
                 out_kept[q] = state[0]
                 if not everywhere:
                     walk.weigh_unread(block_mass, starts, np.float64(floor), opened, weights)
+                    if by_tile:
+                        looking = (codes, x, slot, unit, rest, one_tile)
+                        out_kept[q] = walk.draw_unseen(
+                            q, state, block_mass, weights, np.float64(floor), starts, looking, of_tile, members, tau,
+                            points, seeds[q], poisson, out_ids, out_log_count, out_replicate,
+                        )  # fmt: skip
+                        continue
                     out_kept[q] = walk.draw_unread(
                         q, state, block_mass, weights, np.float64(floor), starts, share, members, tau, points, seeds[q],
                         poisson, out_ids, out_log_count, out_replicate,
@@ -114,6 +134,10 @@ def draw(
     members, starts, _, _, spread, fuzz, share = clusters
     n_queries, n_clusters = len(seeds), len(starts) - 1
     capacity = len(codes[1]) * TILE
+    by_tile = n_clusters == 1 and probes < len(codes[1])
+    if by_tile:
+        starts = np.minimum(np.arange(len(codes[1]) + 1, dtype=np.int64) * TILE, len(members))
+        n_clusters = len(codes[1])
     if n_clusters > 1:
         largest = np.sort(np.diff(starts))[::-1]
         capacity = -(-int(largest[: probes + probes // 4 + 1].sum()) // TILE) * TILE
@@ -125,7 +149,7 @@ def draw(
     with threads_for(-(-n_queries // GROUP)) as n_chunks:
         _draw(
             projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share,
-            query_bits, np.float32(clip), floor_share, replicates, poisson, capacity, n_chunks,
+            query_bits, np.float32(clip), floor_share, replicates, poisson, by_tile, capacity, n_chunks,
             ids, log_count, replicate, kept,
         )  # fmt: skip
     offsets = ragged.offsets_from_sizes(kept)

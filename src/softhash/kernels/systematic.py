@@ -110,6 +110,19 @@ def exponentiate_tiles(blocks, row, n, top, sums, tops):
 
 
 @exact_inline
+def scale_by_spread(masses, sums, tops, n):
+    """Multiply masses by the mean of sum/top over the tiles that hold n classes; returns that mean."""
+    n_tiles = (n + TILE - 1) // TILE
+    ratio = 0.0
+    for b in range(n_tiles):
+        ratio += np.float64(sums[b]) / np.float64(tops[b])
+    ratio = ratio / n_tiles if n_tiles else 1.0
+    for c in range(masses.shape[0]):
+        masses[c] *= np.float32(ratio)
+    return ratio
+
+
+@exact_inline
 def above_and_count(weights, n, tops, threshold):
     """Sum and number of the weights that exceed the threshold, in the tiles that hold n classes."""
     total = 0.0

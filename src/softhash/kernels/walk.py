@@ -6,7 +6,7 @@ import numpy as np
 
 from softhash.kernels import systematic
 from softhash.kernels._jit import exact_inline
-from softhash.kernels._tile import TILE
+from softhash.kernels._tile import TILE, look_of_one
 
 BLOCK = 64
 
@@ -111,6 +111,54 @@ def draw_unread(
                 kept = emit(q, kept, members[i], log_count, replicate, out_ids, out_log_count, out_replicate)
                 met += 1
                 point = systematic.next_point(points, met, seed, poisson, point)
+    return kept
+
+
+@exact_inline
+def shares_of_tile(codes, tile, size, x, slot, unit, rest, one_tile, share):
+    """Running share of exp(first look) within the first `size` classes of a tile."""
+    look_of_one(codes, tile, x, slot, unit, rest, one_tile, 0, 0)
+    top = one_tile[0, 0, 0]
+    for j in range(size):
+        top = max(top, one_tile[0, 0, j])
+    total = 0.0
+    for j in range(size):
+        total += np.exp(np.float64(one_tile[0, 0, j] - top))
+        share[j] = total
+    for j in range(size):
+        share[j] /= share[size - 1]
+
+
+@exact_inline
+def draw_unseen(
+    q, state, block_mass, weights, floor, starts, looking, share, members, tau, points, seed, poisson,
+    out_ids, out_log_count, out_replicate,
+):  # fmt: skip
+    """Walk on over the tiles not opened, each one block whose classes share by a first look at the tile.
+
+    `looking` is (codes, x, slot, unit, rest, one_tile). Returns how many classes are drawn in all.
+    """
+    kept, running, met, point = state
+    codes, x, slot, unit, rest, one_tile = looking
+    for tile in range(block_mass.shape[0]):
+        before = running
+        running += weights[tile] / tau
+        if running <= point or weights[tile] <= 0:
+            continue
+        start = starts[tile]
+        size = starts[tile + 1] - start
+        mass = np.float64(block_mass[tile])
+        shares_of_tile(codes, tile, size, x, slot, unit, rest, one_tile, share)
+        while running > point:
+            depth = min(max((point - before) * tau, 0.0), weights[tile])
+            j = member_at(0, depth, mass, floor, np.array([0, size]), share)
+            below = share[j - 1] if j > 0 else 0.0
+            log_count = np.log((mass * (share[j] - below) + floor) / tau)
+            kept = emit(
+                q, kept, members[start + j], log_count, met % points.shape[0], out_ids, out_log_count, out_replicate
+            )
+            met += 1
+            point = systematic.next_point(points, met, seed, poisson, point)
     return kept
 
 

@@ -18,8 +18,9 @@ from softhash.types import Sample, Sampler
 QUERIES_PER_BLOCK = 256
 FLOOR_SHARE = 1e-3
 REFINE = 0.15
-CLUSTERS_FROM = 400_000
-CLASSES_PER_CLUSTER = 64
+TILES_FROM = 400_000
+PROBE_SHARE = 1 / 8
+CLASSES_PER_CELL = 128
 CLIP = {1: 0.8, 2: 1.5, 3: 2.3, 4: 3.2}
 """Largest coordinate a query's quantiser keeps, in standard deviations, per number of bits."""
 
@@ -49,13 +50,14 @@ class Sketch(Sampler):
         queries: (n, d) calibration queries, typical ones; some multiple of d is best. None: assumes queries have zero
             mean and no preferred direction, which costs accuracy.
         clusters: 0 reads every code of every class; 1 takes a first look at every class and reads the codes of the
-            promising ones; more also groups classes, and looks into the `probes` heaviest groups only. None: 1 below
-            400 000 classes (0 without `queries`, when a first look tells too little), then N/64.
-        probes: clusters opened per query. None: a quarter of them.
+            promising ones; more groups classes, and looks into the `probes` heaviest groups only. None: 1, but 0
+            without `queries` (when a first look tells too little) below 400 000 classes.
+        probes: groups opened per query: of clusters where there are several, else of tiles of 64 classes, the others
+            weighed by their most promising class. None: a quarter of the clusters; all tiles below 400 000 classes,
+            then an eighth.
         rng: seed of the rotation and of k-means.
         rank: leading coordinates kept in int8. None: d/4, between 16 and 64.
-        refine: share of the classes looked at whose codes are read. None: 15 % with clusters=1, otherwise
-            all.
+        refine: share of the classes in opened groups whose codes are read. None: 15 %, or all with clusters=0.
         query_bits: bits per query coordinate, 1 to 4.
         design: "systematic", or "poisson": classes drawn independently with p = 1 − exp(−w/τ), so a few fewer than
             `size`, and a larger error whose estimate needs no approximation.
@@ -94,7 +96,7 @@ class Sketch(Sampler):
         self.model = model
         n_classes = model.n_classes
         if clusters is None:
-            clusters = int(queries is not None) if n_classes < CLUSTERS_FROM else n_classes // CLASSES_PER_CLUSTER
+            clusters = int(queries is not None or n_classes >= TILES_FROM)
         self.clusters = checks.positive_int("clusters", clusters, least=0, most=n_classes)
         refine = (
             (1.0 if clusters == 0 else REFINE) if refine is None else checks.number("refine", refine, least=0, most=1)
@@ -102,7 +104,7 @@ class Sketch(Sampler):
         rank = codes.default_rank(model.dim) if rank is None else checks.positive_int("rank", rank, most=model.dim)
         self._settings = Settings(
             checks.positive_int("size", size),
-            max(1, self.clusters // 4) if probes is None else checks.positive_int("probes", probes),
+            self._default_probes() if probes is None or not clusters else checks.positive_int("probes", probes),
             refine,
             checks.positive_int("query_bits", query_bits, most=kernels.PLANES),
             checks.choice("design", design, ("systematic", "poisson")),
@@ -115,6 +117,13 @@ class Sketch(Sampler):
         queries = None if queries is None else checks.queries(queries, model.dim)
         self._queries = balance.query_moments(queries, model.dim)
         self.refresh()
+
+    def _default_probes(self) -> int:
+        """All tiles of few classes, an eighth of many; a quarter of clusters."""
+        tiles = -(-self.model.n_classes // codes.TILE)
+        if self.clusters > 1:
+            return max(1, self.clusters // 4)
+        return int(PROBE_SHARE * tiles) if self.clusters and self.model.n_classes >= TILES_FROM else tiles
 
     @property
     def size(self) -> int:
@@ -183,8 +192,13 @@ class Sketch(Sampler):
         self._clusters = clusters.describe(members, starts, self._codes)
 
     def _group(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        n_classes = self.model.n_classes
+        if self.clusters == 1 and self._settings.probes * codes.TILE < n_classes:
+            cells = max(1, n_classes // CLASSES_PER_CELL)
+            members, _ = clusters.fit(codes.leading_coordinates(self.model, self._projection), cells, self._seed)
+            return members, np.array([0, n_classes])
         if self.clusters <= 1:
-            return clusters.by_cluster(np.zeros(self.model.n_classes, np.int64), 1)
+            return clusters.by_cluster(np.zeros(n_classes, np.int64), 1)
         return clusters.fit(codes.leading_coordinates(self.model, self._projection), self.clusters, self._seed)
 
     def state(self) -> tuple[dict, dict[str, NDArray]]:
