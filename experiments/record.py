@@ -61,8 +61,10 @@ def _module(file: Path) -> str:
 
 
 def short(value: object) -> object:
-    """Floats in four significant digits."""
-    return f"{value:.4g}" if isinstance(value, float) else value
+    """Floats in four significant digits, large ones to the unit."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:.4g}" if abs(value) < 9999.5 or abs(value) >= 1e15 else f"{value:.0f}"
 
 
 def show(rows: Iterable[Row], columns: Sequence[str], title: str) -> None:

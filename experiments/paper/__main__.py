@@ -102,6 +102,15 @@ def covariance(dataset: Which = Dataset.both, quick: Quick = False) -> None:
     covariance.run(dataset.names, quick)
 
 
+@app.command()
+def shapes(dataset: Which = Dataset.both, quick: Quick = False) -> None:
+    """LSH's error at a fixed number of samples, by the number of tables."""
+    from experiments.paper import shapes
+
+    for name in dataset.names:
+        shapes.run(name, quick)
+
+
 @app.command("gumbel-family")
 def gumbel_family(quick: Quick = False) -> None:
     """What the three Gumbel methods promise, on three models."""

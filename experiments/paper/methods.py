@@ -44,13 +44,19 @@ def lsh_shape(problem: Problem, samples: int, transform: str, center: bool) -> t
     """
     most = MOST_TABLES
     while True:
-        tuned = sh.LSH.tuned(
-            problem.model, round(OVERSHOOT * samples), problem.calibration, max_tables=most, rng=0,
-            transform=transform, center=center,
-        )  # fmt: skip
-        if tuned.bits * tuned.tables <= HASHING_SHARE * samples or most == 1:
-            return tuned.bits, tuned.tables
-        most = max(1, min(most, tuned.tables) - 1)
+        bits, tables = longest_codes(problem, samples, most, transform, center)
+        if bits * tables <= HASHING_SHARE * samples or most == 1:
+            return bits, tables
+        most = max(1, min(most, tables) - 1)
+
+
+def longest_codes(problem: Problem, samples: int, most: int, transform: str, center: bool) -> tuple[int, int]:
+    """The same (K, L) with at most so many tables."""
+    tuned = sh.LSH.tuned(
+        problem.model, round(OVERSHOOT * samples), problem.calibration, max_tables=most, rng=0,
+        transform=transform, center=center,
+    )  # fmt: skip
+    return tuned.bits, tuned.tables
 
 
 def _gumbel(kind: type, **settings: int) -> Callable[[Problem, int, int], Estimator]:
