@@ -15,9 +15,8 @@ TARGET = 0.05
 SIZES = (50_000, 200_000, 800_000, 3_200_000)
 QUICK_SIZES = (5_000, 20_000)
 QUERIES = 512
-CLUSTERS_PER_ROOT = 16
 SHARES = (1 / 32, 1 / 8, 1.0)
-REFINES = (0.03, 0.1, 0.3)
+REFINES = (0.03, 0.15)
 
 
 def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
@@ -26,8 +25,7 @@ def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
 
     problem = synthetic(n_classes, DIM, n_queries)
     log_z = kept.true(problem)
-    clusters = (1, int(CLUSTERS_PER_ROOT * np.sqrt(n_classes)))
-    settings = search.grid(n_classes, clusters, SHARES, REFINES)
+    settings = search.grid(n_classes, (1,), SHARES, REFINES)
     found = search.candidates(problem, log_z, settings, TARGET)
     if prepare:
         return []

@@ -9,10 +9,24 @@ from experiments import record, tables
 THEORY = Path(__file__).parents[2] / "docs" / "theory.md"
 SPEEDS = tuple(f"speed-{model}" for model in ("smollm2", "262144x640", "1000000x128"))
 NAMES = ("accuracy", "ablation", "reader", *SPEEDS, "growth", "faiss", "memory")
+SPEED = (
+    "model", "mode", "method", "ms_per_query", "error", "times_float32", "times_bfloat16",
+    "clusters", "probes", "refine", "size",
+)  # fmt: skip
 IN_DOCS = {
     "ablation": ("variant", "error_200", "error_50"),
     "accuracy": (
         "model", "queries", "draws", "clusters", "size", "error", "bias", "bias_se", "coverage", "claimed_to_real",
+    ),
+    **dict.fromkeys(SPEEDS, SPEED),
+    "growth": (
+        "classes", "mode", "ms_per_query", "exact_ms_per_query", "error", "probes", "refine", "size", "exponent",
+        "exact_exponent",
+    ),
+    "faiss": ("method", "ms_per_query", "error", "times_sketch", "error_over_sketch"),
+    "memory": (
+        "classes", "dim", "clusters", "build_seconds", "megabytes", "bytes_per_class", "bound_per_class",
+        "shared_per_class",
     ),
     "reader": ("gain", "fuzz 0.00", "fuzz 0.20", "fuzz 0.36", "fuzz 0.50", "fuzz 0.90", "fuzz 1.30"),
 }  # fmt: skip
