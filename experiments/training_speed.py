@@ -1,0 +1,141 @@
+"""One training step of an output layer, forward, backward and Adagrad: `python -m experiments.training_speed`.
+
+The rival is nn.Linear, nn.CrossEntropyLoss and dense Adagrad. 640 tokens. Refreshing the index is part of the time: a
+stretch of steps with as many refreshes as its length calls for. Weights and hidden states come from `lm_like`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from experiments import record, timing
+from softhash.synthetic import lm_like
+from softhash.torch import SampledSoftmaxLoss
+
+TOKENS = 640
+RATE, EPSILON = 0.1, 1e-5
+SETTLED_AFTER = 3
+
+
+class Shape(NamedTuple):
+    """N, d, and the steps to time: of ours a multiple of the steps between refreshes."""
+
+    classes: int
+    dim: int
+    ours: int
+    exact: int
+
+
+SHAPES = (Shape(10_000, 512, 100, 9), Shape(44_000, 512, 100, 5), Shape(1_000_000, 128, 50, 2))
+METHODS: dict[str, dict[str, Any]] = {
+    "Linear and CrossEntropyLoss": {},
+    "Sketch, 200 classes": {"sampler": "sketch", "size": 200},
+    "Sketch, 50 classes": {"sampler": "sketch", "size": 50},
+    "Sketch, 200 classes, sparse": {"sampler": "sketch", "size": 200, "sparse": True},
+    "LSH, K=10 L=16": {"sampler": "lsh", "size": 200, "bits": 10, "tables": 16},
+    "Uniform, 200 classes": {"sampler": "uniform", "size": 200},
+}
+BY_SIZE = {1_000_000: ("Linear and CrossEntropyLoss", "Sketch, 200 classes, sparse")}
+"""Methods measured at a size; all of them at others."""
+
+
+class Exact(nn.Module):
+    """What a model has before."""
+
+    def __init__(self, dim: int, classes: int):
+        super().__init__()
+        self.linear, self.loss = nn.Linear(dim, classes), nn.CrossEntropyLoss()
+
+    def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy."""
+        return self.loss(self.linear(hidden), targets)
+
+
+def seconds_per_step(head: nn.Module, batches: list[tuple[Tensor, Tensor]], steps: int) -> float:
+    """Mean over a stretch of steps after a few to warm up."""
+    optimizer = torch.optim.Adagrad(head.parameters(), lr=RATE, eps=EPSILON)
+
+    def step(number: int) -> None:
+        hidden, targets = batches[number % len(batches)]
+        loss = head(hidden.detach().requires_grad_(), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    for number in range(SETTLED_AFTER):
+        step(number)
+    begun = time.perf_counter()
+    for number in range(steps):
+        step(number)
+    return (time.perf_counter() - begun) / steps
+
+
+def one(name: str, shape: Shape, threads: int) -> dict[str, float]:
+    """Seconds, and MiB at the peak beyond weights, optimiser state and what was there before."""
+    timing.set_threads(threads)
+    model, queries = lm_like(shape.classes, shape.dim, 8 * TOKENS)
+    weights = torch.from_numpy(np.asarray(model.weights))
+    targets = (torch.from_numpy(queries[:, :1]) * 1e6).long().abs()[:, 0] % shape.classes
+    batches = list(zip(torch.from_numpy(queries).split(TOKENS), targets.split(TOKENS), strict=True))
+    settings = METHODS[name]
+    head = SampledSoftmaxLoss(shape.dim, shape.classes, **settings) if settings else Exact(shape.dim, shape.classes)
+    with torch.no_grad():
+        next(head.parameters()).copy_(weights)
+    before = high_water()
+    seconds = seconds_per_step(head, batches, shape.ours if settings else shape.exact)
+    state = 4 * shape.classes * (shape.dim + 1) / 2**20
+    return {"seconds": seconds, "beyond_mib": high_water() - before - state}
+
+
+def high_water() -> float:
+    """MiB resident at most, since this process began."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def apart(name: str, shape: Shape, threads: int) -> dict[str, float]:
+    """`one` in a process of its own, so that its memory is its own."""
+    arguments = ["-m", "experiments.training_speed", "--one", name, "--classes", str(shape.classes)]
+    done = subprocess.run(
+        [sys.executable, *arguments, "--threads", str(threads)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Every method at every size, to a table and results/training-speed.csv."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classes", type=int, choices=[shape.classes for shape in SHAPES], help="one size only")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--one", choices=METHODS, help="one method only, as JSON")
+    chosen = parser.parse_args()
+    shapes = [shape for shape in SHAPES if chosen.classes in (None, shape.classes)]
+    if chosen.one:
+        print(json.dumps(one(chosen.one, shapes[0], chosen.threads)))
+        return
+    rows: list[record.Row] = []
+    for shape in shapes:
+        found = {name: apart(name, shape, chosen.threads) for name in BY_SIZE.get(shape.classes, METHODS)}
+        exact = next(iter(found.values()))["seconds"]
+        for name, measured in found.items():
+            rows.append(
+                {"classes": shape.classes, "dim": shape.dim, "tokens": TOKENS, "method": name,
+                 "ms_per_step": 1000 * measured["seconds"], "times_exact": exact / measured["seconds"],
+                 "beyond_mib": measured["beyond_mib"], "threads": chosen.threads}
+            )  # fmt: skip
+            print(f"{shape.classes:,} classes, {name}: {1000 * measured['seconds']:.1f} ms", flush=True)
+    suffix = f"-{chosen.classes}" if chosen.classes else ""
+    record.save(f"training-speed{suffix}", rows, seeds="0", title="One training step of an output layer")
+
+
+if __name__ == "__main__":
+    main()
