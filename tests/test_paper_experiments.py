@@ -66,7 +66,7 @@ def test_times_are_measured_beside_the_papers(small: data.Problem, monkeypatch: 
 def test_shapes_run(small: data.Problem) -> None:
     shapes.run("ptb", quick=True)
     rows = record.read("paper-shapes-ptb", quick=True)
-    assert {row["tables"] for row in rows} >= {"", "1", "4"}
+    assert {"", "1"} < {row["tables"] for row in rows}
 
 
 def test_covariance_runs(small: data.Problem) -> None:
