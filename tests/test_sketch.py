@@ -20,13 +20,13 @@ SIZE, DRAWS = 40, 2000
 DESIGNS: dict[str, dict] = {
     "first look": {},
     "every code": {"clusters": 0},
-    "tiles": {"clusters": 1, "probes": 1},
+    "tiles": {"clusters": 1, "probes": 2},
     "clusters": {"clusters": 7, "probes": 2},
     "poisson": {"clusters": 0, "design": "poisson"},
-    "poisson tiles": {"clusters": 1, "probes": 2, "design": "poisson"},
+    "poisson tiles": {"clusters": 1, "probes": 1, "design": "poisson"},
     "poisson clusters": {"clusters": 7, "probes": 2, "design": "poisson"},
     "replicates": {"replicates": 5},
-    "replicates tiles": {"clusters": 1, "probes": 1, "replicates": 5},
+    "replicates tiles": {"clusters": 1, "probes": 2, "replicates": 5},
     "replicates clusters": {"clusters": 7, "probes": 2, "replicates": 5},
 }
 every_design = pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS.keys())

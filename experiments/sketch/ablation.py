@@ -14,14 +14,14 @@ from experiments.sketch.measures import error, variant
 from softhash.demo import true_log_z
 from softhash.sketch import balance
 from softhash.sketch.balance import Balance, QueryMoments
-from softhash.sketch.codes import Projection
+from softhash.sketch.codes import TILE, Projection
 
 SIZES = (200, 50)
 FEW_QUERIES = 288
 CLUSTERS = (1024,)
 PROBES = (1 / 16, 1 / 8, 1 / 4)
-CLUSTER_REFINES = (0.05, 0.2, 1.0)
-REFINES = (0.01, 0.02, 0.05, 0.1)
+CLUSTER_REFINES = (0.15, 1.0)
+REFINES = (0.01, 0.02, 0.05, 0.1, 0.15)
 Variants = Iterator[tuple[str, sh.Sketch]]
 
 
@@ -92,6 +92,15 @@ def drawing(base: sh.Sketch) -> Variants:
         yield f"codes of {refine:.0%} read after a first look", variant(base, refine=refine)
 
 
+def tiled(problem: Problem) -> Variants:
+    """A share of the tiles opened, the others weighed by their most promising class."""
+    tiles = -(-problem.model.n_classes // TILE)
+    sketch = sh.Sketch(problem.model, queries=problem.calibration, clusters=1, probes=1)
+    for share in PROBES:
+        label = f"{share:.0%} of the tiles opened, codes of 15% of their classes read"
+        yield label, variant(sketch, probes=int(share * tiles))
+
+
 def grouped(problem: Problem, counts: tuple[int, ...]) -> Variants:
     """Clusters, how many of them are opened, and how much of those is read."""
     for clusters in counts:
@@ -120,5 +129,6 @@ def run(quick: bool, n_queries: int, draws: int) -> None:
     measured(iter([(f"Sketch, every code read (rank {base.state()[0]['rank']}, 4 query bits)", base)]))
     measured(coordinates(problem, base))
     measured(drawing(base))
+    measured(tiled(problem))
     measured(grouped(problem, (256,) if quick else CLUSTERS))
     record.save("sketch-ablation", rows, seeds=f"index 0; draws 0-{draws - 1}", quick=quick, title="Sketch: ablation")

@@ -200,6 +200,13 @@ def best_everywhere(codes, x, count, unit, rest, best):
 
 
 @exact_inline
+def take(rows, i, out):
+    """rows[i], copied."""
+    for c in range(out.shape[0]):
+        out[c] = rows[i, c]
+
+
+@exact_inline
 def look_at_tiles(runs, n, codes, x, slot, unit, rest, values):
     """First look of one query at the n classes in its runs, each of which is a tile."""
     for b in range((n + TILE - 1) // TILE):

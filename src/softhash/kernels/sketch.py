@@ -2,15 +2,93 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from softhash.kernels import looks, ragged, systematic, walk
-from softhash.kernels._jit import kernel, threads_for
+from softhash.kernels._jit import exact_inline, kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
 from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES, WIDE
+
+
+class Reading(NamedTuple):
+    """What a group of queries is read with: integers, bit planes, and their units."""
+
+    x: NDArray[np.int16]
+    unit: NDArray[np.float32]
+    norm: NDArray[np.float32]
+    planes: NDArray[np.uint64]
+    half_step: NDArray[np.float32]
+    rest: NDArray[np.float32]
+
+
+class Room(NamedTuple):
+    """What one query's draw is worked out in."""
+
+    runs: tuple[NDArray[np.int64], NDArray[np.int64]]
+    at: NDArray[np.uint32]
+    place: NDArray[np.uint32]
+    spare: NDArray[np.float32]
+    sums: NDArray[np.float32]
+    tops: NDArray[np.float32]
+    mass: NDArray[np.float32]
+    opened: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    one_tile: NDArray[np.float32]
+    share: NDArray[np.float64]
+    points: NDArray[np.float64]
+
+
+@exact_inline
+def room_for(capacity, n_classes, n_groups, most_runs, replicates):
+    """Empty room; one run of every class."""
+    runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
+    runs[1][0] = 0
+    tiles = capacity // TILE
+    return Room(
+        runs, np.empty(capacity, np.uint32), np.zeros(capacity + CODES_AHEAD, np.uint32),
+        np.empty(max(capacity, n_groups), np.float32), np.empty(tiles, np.float32), np.empty(tiles, np.float32),
+        np.empty(n_groups, np.float32), np.empty(n_groups, np.bool_), np.empty(n_groups),
+        np.empty((1, 1, TILE), np.float32), np.empty(TILE), np.empty(replicates),
+    )  # fmt: skip
+
+
+@exact_inline
+def read(projected, begin, count, rank, query_bits, clip, into):
+    """Quantise `count` queries from `begin` on."""
+    for slot in range(count):
+        into.unit[slot], into.norm[slot] = looks.quantise_leading(projected, begin + slot, into.x, slot)
+        into.half_step[slot], into.rest[slot] = looks.slice_rest(
+            projected, begin + slot, rank, query_bits, clip, into.planes[slot]
+        )
+
+
+@exact_inline
+def refine(row, n, reading, slot, bits, flat_scale, refine_share, room):
+    """Read the signs of the promising ones of n classes; returns the largest log weight."""
+    if n == 0:
+        return NOTHING
+    if bits.shape[1] == 0:
+        return systematic.largest(row, n)
+    threshold = systematic.threshold_for(row, n, int(refine_share * n), room.spare)
+    found = looks.promising_of(row, n, room.runs, threshold, room.at, room.place)
+    return looks.second_look(
+        row, room.at, room.place, found, threshold, reading.half_step[slot], reading.rest[slot], bits, flat_scale,
+        reading.planes, slot,
+    )  # fmt: skip
+
+
+@exact_inline
+def weigh_rest(room, top, by_tile, n):
+    """From log masses to masses of the groups not opened; returns their sum."""
+    for c in range(room.mass.shape[0]):
+        room.opened[c] = room.mass[c] == OPENED
+    total = systematic.exponentiate(room.mass, room.mass.shape[0], top)
+    return total * systematic.scale_by_spread(room.mass, room.sums, room.tops, n) if by_tile else total
 
 
 @kernel(fastmath=False)
@@ -18,101 +96,74 @@ def _draw(
     projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits, clip,
     floor_share, replicates, poisson, by_tile, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept,
 ):  # fmt: skip
-    _, leading, _, bits, scale = codes
+    bits, flat_scale = codes[3], codes[4].reshape(codes[4].size)
     n_classes = members.shape[0]
-    n_clusters = starts.shape[0] - 1
-    rank = PAIR * leading.shape[1]
+    n_groups = starts.shape[0] - 1
+    everywhere = n_groups == 1
+    rank = PAIR * codes[1].shape[1]
     wide = WIDE if by_tile else GROUP
-    n_groups = (seeds.shape[0] + wide - 1) // wide
-    everywhere = n_clusters == 1
-    flat_scale = scale.reshape(scale.size)
-    most_runs = 1 if everywhere else probes + probes // 4 + 1
+    n_batches = (seeds.shape[0] + wide - 1) // wide
     for chunk in numba.prange(n_chunks):
+        room = room_for(capacity, n_classes, n_groups, 1 if everywhere else probes + probes // 4 + 1, replicates)
         values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
-        runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
-        runs[1][0] = 0
-        at = np.empty(capacity, np.uint32)
-        place = np.zeros(capacity + CODES_AHEAD, np.uint32)
-        spare = np.empty(max(capacity, n_clusters), np.float32)
-        sums = np.empty(capacity // TILE, np.float32)
-        tops = np.empty(capacity // TILE, np.float32)
-        block_mass = np.empty(n_clusters, np.float32)
-        opened = np.empty(n_clusters, np.bool_)
-        weights = np.empty(n_clusters)
-        one_tile = np.empty((1, 1, TILE), np.float32)
-        of_tile = np.empty(TILE)
-        best = np.empty((wide, n_clusters if by_tile else 0), np.float32)
-        x = np.zeros((wide, rank), np.int16)
-        planes = np.empty((wide, PLANES, bits.shape[1]), np.uint64)
-        unit = np.zeros(wide, np.float32)
-        half_step = np.empty(wide, np.float32)
-        norm = np.empty(wide, np.float32)
-        rest = np.zeros(wide, np.float32)
-        points = np.empty(replicates)
-        for group in range(chunk * n_groups // n_chunks, (chunk + 1) * n_groups // n_chunks):
-            begin = group * wide
+        best = np.empty((wide, n_groups if by_tile else 0), np.float32)
+        reading = Reading(
+            np.zeros((wide, rank), np.int16), np.zeros(wide, np.float32), np.empty(wide, np.float32),
+            np.empty((wide, PLANES, bits.shape[1]), np.uint64), np.empty(wide, np.float32), np.zeros(wide, np.float32),
+        )  # fmt: skip
+        for batch in range(chunk * n_batches // n_chunks, (chunk + 1) * n_batches // n_chunks):
+            begin = batch * wide
             count = min(wide, seeds.shape[0] - begin)
-            for slot in range(count):
-                unit[slot], norm[slot] = looks.quantise_leading(projected, begin + slot, x, slot)
-                half_step[slot], rest[slot] = looks.slice_rest(
-                    projected, begin + slot, rank, query_bits, clip, planes[slot]
-                )
+            read(projected, begin, count, rank, query_bits, clip, reading)
+            x, unit, rest = reading.x, reading.unit, reading.rest
             if everywhere:
                 looks.look_everywhere(codes, x, count, unit, rest, values)
             elif by_tile:
                 looks.best_everywhere(codes, x, count, unit, rest, best)
             for slot in range(count):
                 q = begin + slot
+                seed = seeds[q]
                 blocks = values[slot if everywhere else 0]
                 row = blocks.reshape(capacity)
                 n = n_classes
                 top = NOTHING
-                if by_tile:
-                    block_mass[:] = best[slot]
-                    n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare)
-                    looks.look_at_tiles(runs, n, codes, x, slot, unit, rest, values)
-                    top = systematic.largest(block_mass, n_clusters)
-                elif not everywhere:
-                    looks.guess_masses(masses, q, norm[slot], rest[slot], spread, fuzz, block_mass)
-                    n = looks.open_clusters(block_mass, starts, probes, runs, capacity, spare)
-                    looks.look_at(runs, n, codes, x, slot, unit, rest, row, one_tile)
-                    top = systematic.largest(block_mass, n_clusters)
-                looks.pad(row, n)
-                if n and bits.shape[1]:
-                    threshold = systematic.threshold_for(row, n, int(refine_share * n), spare)
-                    promising = looks.promising_of(row, n, runs, threshold, at, place)
-                    reading = (half_step[slot], rest[slot], bits, flat_scale, planes, slot)
-                    top = max(top, looks.second_look(row, at, place, promising, threshold, *reading))
-                elif n:
-                    top = max(top, systematic.largest(row, n))
-                total = systematic.exponentiate_tiles(blocks, row, n, top, sums, tops)
                 if not everywhere:
-                    for c in range(n_clusters):
-                        opened[c] = block_mass[c] == OPENED
-                    unread = systematic.exponentiate(block_mass, n_clusters, top)
                     if by_tile:
-                        unread *= systematic.scale_by_spread(block_mass, sums, tops, n)
-                    total += unread
+                        looks.take(best, slot, room.mass)
+                    else:
+                        looks.guess_masses(masses, q, reading.norm[slot], rest[slot], spread, fuzz, room.mass)
+                    n = looks.open_clusters(room.mass, starts, probes, room.runs, capacity, room.spare)
+                    if by_tile:
+                        looks.look_at_tiles(room.runs, n, codes, x, slot, unit, rest, values)
+                    else:
+                        looks.look_at(room.runs, n, codes, x, slot, unit, rest, row, room.one_tile)
+                    top = systematic.largest(room.mass, n_groups)
+                looks.pad(row, n)
+                top = max(top, refine(row, n, reading, slot, bits, flat_scale, refine_share, room))
+                total = systematic.exponentiate_tiles(blocks, row, n, top, room.sums, room.tops)
+                if not everywhere:
+                    total += weigh_rest(room, top, by_tile, n)
                 floor = np.float32(floor_share * total / n_classes)
-                tau = systematic.solve_tau(row, n, tops, floor, total + np.float64(floor) * n_classes, size)
-                systematic.draw_points(points, seeds[q])
+                tau = systematic.solve_tau(row, n, room.tops, floor, total + np.float64(floor) * n_classes, size)
+                systematic.draw_points(room.points, seed)
                 state = walk.draw_read(
-                    q, row, n, sums, tops, floor, runs, members, tau, points, seeds[q], poisson,
+                    q, row, n, room.sums, room.tops, floor, room.runs, members, tau, room.points, seed, poisson,
                     out_ids, out_log_count, out_replicate,
                 )  # fmt: skip
                 out_kept[q] = state[0]
-                if not everywhere:
-                    walk.weigh_unread(block_mass, starts, np.float64(floor), opened, weights)
-                    if by_tile:
-                        looking = (codes, x, slot, unit, rest, one_tile)
-                        out_kept[q] = walk.draw_unseen(
-                            q, state, block_mass, weights, np.float64(floor), starts, looking, of_tile, members, tau,
-                            points, seeds[q], poisson, out_ids, out_log_count, out_replicate,
-                        )  # fmt: skip
-                        continue
-                    out_kept[q] = walk.draw_unread(
-                        q, state, block_mass, weights, np.float64(floor), starts, share, members, tau, points, seeds[q],
+                if everywhere:
+                    continue
+                walk.weigh_unread(room.mass, starts, np.float64(floor), room.opened, room.weights)
+                if by_tile:
+                    out_kept[q] = walk.draw_unseen(
+                        q, state, room.mass, room.weights, np.float64(floor), starts,
+                        (codes, x, slot, unit, rest, room.one_tile), room.share, members, tau, room.points, seed,
                         poisson, out_ids, out_log_count, out_replicate,
+                    )  # fmt: skip
+                else:
+                    out_kept[q] = walk.draw_unread(
+                        q, state, room.mass, room.weights, np.float64(floor), starts, share, members, tau, room.points,
+                        seed, poisson, out_ids, out_log_count, out_replicate,
                     )  # fmt: skip
 
 
