@@ -20,7 +20,8 @@ COMPARED = (
 def times(rows: Rows) -> str:
     """The paper's seconds beside ours."""
     out = [
-        {"method": row["method"], "samples": row["samples"], "K, L": _shape(row), "paper, s": row["paper_seconds"],
+        {"method": row["method"], "samples": row["samples"], "K, L": _shape(row), "scored": row["scored"],
+         "paper, s": row["paper_seconds"],
          "ours, s": row["seconds"], "paper / ours": _ratio(row["paper_seconds"], row["seconds"]),
          "to build, s": row["build_seconds"]}
         for row in rows

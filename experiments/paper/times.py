@@ -35,7 +35,7 @@ BUDGET, OTHERS_BUDGET, ROUNDS = 8.0, 2.0, 9
 def measure(problem: Problem, samples: tuple[int, ...], threads: int) -> list[record.Row]:
     """One row for each method and number of samples; uniform and LSH in turn, so that a busy moment hits both."""
     rows: list[record.Row] = []
-    once = plain.seconds_per_maximum(problem)
+    once = plain.per_maximum(problem)
     for place, count in enumerate(samples):
         built, builds = build_all(problem, count, first=place == 0)
         scored = {label: estimator.log_partition(problem.queries, rng=0).evaluations.mean()
@@ -43,11 +43,12 @@ def measure(problem: Problem, samples: tuple[int, ...], threads: int) -> list[re
         seconds = timing.interleaved({label: _work(built[label], problem) for label in SIDE_BY_SIDE}, 40, BUDGET)
         for label in built.keys() - seconds.keys():
             seconds[label] = seconds_of(_work(built[label], problem))
-        seconds |= {label + PER_DRAW: once[label] * count * len(problem.queries) for label in once}
+        seconds |= {label + PER_DRAW: cost.seconds * count * len(problem.queries) for label, cost in once.items()}
+        scored |= {label + PER_DRAW: cost.scored * count for label, cost in once.items()}
         for label, taken in seconds.items():
             paper = PAPER.get(problem.name, {}).get(label.removesuffix(PER_DRAW))
             rows.append(
-                {"dataset": problem.name, "method": label, "samples": count, "scored": scored.get(label, ""),
+                {"dataset": problem.name, "method": label, "samples": count, "scored": scored[label],
                  "seconds": taken, "build_seconds": builds.get(label, ""),
                  "over_uniform": taken / seconds["Uniform"], "over_lsh": taken / seconds["LSH"],
                  "paper_seconds": paper[place] if paper else "", "threads": threads}
