@@ -14,6 +14,7 @@ from softhash.model import LogLinear
 CLASSES_PER_BLOCK = 1024
 BLOCKS_PER_STRIPE = 4
 STRIPES = 8
+LOGITS_PER_PRODUCT = 2**19
 QUERIES_AT_ONCE = 512
 
 State = TypeVar("State")
@@ -44,20 +45,22 @@ def sweep(
 ) -> list[State]:
     """What `visit(state, first class, logits)` left in a state of its own for each stripe of the classes.
 
-    Blocks and stripes depend on N alone, so that no answer depends on the number of queries or threads. A visit may
-    overwrite its logits.
+    Blocks and stripes depend on N alone, so that no answer depends on the number of queries or threads; for few queries
+    one product makes several blocks. A visit may overwrite its logits.
     """
     blocks = -(-model.n_classes // CLASSES_PER_BLOCK)
     per_stripe = max(BLOCKS_PER_STRIPE, -(-blocks // STRIPES)) * CLASSES_PER_BLOCK
+    products = max(1, LOGITS_PER_PRODUCT // (CLASSES_PER_BLOCK * len(queries))) * CLASSES_PER_BLOCK
 
     def stripe(classes: slice) -> State:
         state = start()
-        for first in range(classes.start, classes.stop, CLASSES_PER_BLOCK):
-            block = slice(first, min(first + CLASSES_PER_BLOCK, classes.stop))
-            logits = queries @ model.weights[block].T
+        for first in range(classes.start, classes.stop, products):
+            stop = min(first + products, classes.stop)
+            logits = queries @ model.weights[first:stop].T
             if model.bias is not None:
-                logits += model.bias[block]
-            visit(state, first, logits)
+                logits += model.bias[first:stop]
+            for at in range(0, stop - first, CLASSES_PER_BLOCK):
+                visit(state, first + at, np.ascontiguousarray(logits[:, at : at + CLASSES_PER_BLOCK]))
         return state
 
     return blas.map_blocks(stripe, model.n_classes, per_stripe)
