@@ -64,8 +64,8 @@ def test_times_are_measured_beside_the_papers(small: data.Problem, monkeypatch: 
 
 
 def test_shapes_run(small: data.Problem) -> None:
-    shapes.run("ptb", quick=True)
-    rows = record.read("paper-shapes-ptb", quick=True)
+    shapes.run(quick=True)
+    rows = record.read("paper-shapes", quick=True)
     assert {"", "1"} < {row["tables"] for row in rows}
 
 

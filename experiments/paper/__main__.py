@@ -103,12 +103,11 @@ def covariance(dataset: Which = Dataset.both, quick: Quick = False) -> None:
 
 
 @app.command()
-def shapes(dataset: Which = Dataset.both, quick: Quick = False) -> None:
+def shapes(quick: Quick = False) -> None:
     """LSH's error at a fixed number of samples, by the number of tables."""
     from experiments.paper import shapes
 
-    for name in dataset.names:
-        shapes.run(name, quick)
+    shapes.run(quick)
 
 
 @app.command("gumbel-family")

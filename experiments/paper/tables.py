@@ -93,7 +93,6 @@ def chosen(*columns: str) -> Callable[[Rows], str]:
     return lambda rows: tables.markdown(rows, columns)
 
 
-SHAPES = ("method", "samples", "bits", "tables", "error", "error_sd", "relative")
 TABLES: Mapping[str, tuple[str, Callable[[Rows], str]]] = {
     "accuracy-ptb": ("paper-accuracy-ptb", accuracy),
     "accuracy-text8": ("paper-accuracy-text8", accuracy),
@@ -104,8 +103,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], str]]] = {
     "gumbel-ptb": ("paper-gumbel-ptb", gumbel),
     "gumbel-text8": ("paper-gumbel-text8", gumbel),
     "family": ("paper-gumbel-family", chosen("model", "method", "setting", "error", "error_sd", "mean", "of_expected")),
-    "shapes-ptb": ("paper-shapes-ptb", chosen(*SHAPES)),
-    "shapes-text8": ("paper-shapes-text8", chosen(*SHAPES)),
+    "shapes": (
+        "paper-shapes", chosen("dataset", "method", "samples", "bits", "tables", "error", "error_sd", "relative")
+    ),
     "covariance-ptb": ("paper-covariance-ptb", covariance),
     "covariance-text8": ("paper-covariance-text8", covariance),
     "memory": ("paper-memory", chosen("estimator", "built", "peak_mib", "allowed_mib", "within")),
