@@ -1,4 +1,4 @@
-"""What the documentation's build adds: pages of files above docs/, the help of commands, the names of a module."""
+"""What the documentation's build adds: files above docs/, the help of commands, the names of a module."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+RESULTS = "experiments/results"
 COLUMNS = 100
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Pages from files of the checkout, their links seen from docs/."""
+    """Pages and pictures from files of the checkout, their links seen from docs/."""
     for page, source in PAGES.items():
         text = (ROOT / source).read_text("utf-8")
         for name, path in {**{file: page for page, file in PAGES.items()}, "docs/": ""}.items():
             text = re.sub(rf'(\]\(|src="|srcset=")({re.escape(name)})', rf"\g<1>{path}", text)
         files.append(File.generated(config, page, content=text))
+    for picture in (ROOT / RESULTS).glob("*.svg"):
+        files.append(File.generated(config, f"results/{picture.name}", abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """<!-- help: NAME --> becomes what `softhash NAME --help` prints, <!-- api: MODULE --> all of a module's names."""
+    markdown = markdown.replace(f"](../{RESULTS}/", "](results/")
     markdown = re.sub(r"<!-- api: ([\w.]+) -->", lambda found: _names(found[1]), markdown)
     return re.sub(r"<!-- help: (\w+) -->", lambda found: f"```text\n{_help(found[1])}\n```", markdown)
 

@@ -35,7 +35,7 @@ class Shape(NamedTuple):
     exact: int
 
 
-SHAPES = (Shape(10_000, 512, 100, 9), Shape(44_000, 512, 100, 5), Shape(1_000_000, 128, 50, 2))
+SHAPES = (Shape(10_000, 512, 100, 9), Shape(44_000, 512, 50, 5), Shape(1_000_000, 128, 50, 2))
 METHODS: dict[str, dict[str, Any]] = {
     "Linear and CrossEntropyLoss": {},
     "Sketch, 200 classes": {"sampler": "sketch", "size": 200},
@@ -112,7 +112,7 @@ def apart(name: str, shape: Shape, threads: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Every method at every size, to a table and results/training-speed.csv."""
+    """Every size, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--classes", type=int, choices=[shape.classes for shape in SHAPES], help="one size only")
     parser.add_argument("--threads", type=int, default=2)
@@ -122,19 +122,22 @@ def main() -> None:
     if chosen.one:
         print(json.dumps(one(chosen.one, shapes[0], chosen.threads)))
         return
-    rows: list[record.Row] = []
     for shape in shapes:
-        found = {name: apart(name, shape, chosen.threads) for name in BY_SIZE.get(shape.classes, METHODS)}
-        exact = next(iter(found.values()))["seconds"]
-        for name, measured in found.items():
-            rows.append(
-                {"classes": shape.classes, "dim": shape.dim, "tokens": TOKENS, "method": name,
-                 "ms_per_step": 1000 * measured["seconds"], "times_exact": exact / measured["seconds"],
-                 "beyond_mib": measured["beyond_mib"], "threads": chosen.threads}
-            )  # fmt: skip
-            print(f"{shape.classes:,} classes, {name}: {1000 * measured['seconds']:.1f} ms", flush=True)
-    suffix = f"-{chosen.classes}" if chosen.classes else ""
-    record.save(f"training-speed{suffix}", rows, seeds="0", title="One training step of an output layer")
+        compare(shape, chosen.threads)
+
+
+def compare(shape: Shape, threads: int) -> None:
+    """Every method at one size, to results/training-speed-N.csv."""
+    found = {name: apart(name, shape, threads) for name in BY_SIZE.get(shape.classes, METHODS)}
+    exact = next(iter(found.values()))["seconds"]
+    rows: list[record.Row] = [
+        {"classes": shape.classes, "dim": shape.dim, "tokens": TOKENS, "method": name,
+         "ms_per_step": 1000 * measured["seconds"], "times_exact": exact / measured["seconds"],
+         "beyond_mib": measured["beyond_mib"], "threads": threads}
+        for name, measured in found.items()
+    ]  # fmt: skip
+    title = f"One training step of an output layer of {shape.classes:,} classes"
+    record.save(f"training-speed-{shape.classes}", rows, seeds="0", title=title)
 
 
 if __name__ == "__main__":
