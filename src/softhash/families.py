@@ -14,10 +14,11 @@ from softhash.model import LogLinear
 from softhash.types import Estimator, Sampler
 
 Setting = Mapping[str, Any]
-GROUPED_FROM = 20_000
-CLASSES_PER_CLUSTER = 64
-OPENED = (1 / 16, 1 / 8, 1 / 4)
-REFINED = (0.05, 0.1, 0.2)
+GROUPED_FROM, TILED_FROM = 20_000, 100_000
+CLASSES_PER_CLUSTER = CLASSES_PER_TILE = 64
+OPENED, TILES_OPENED = (1 / 16, 1 / 8, 1 / 4), (1 / 32, 1 / 8, 1 / 4)
+REFINED = (0.05, 0.1, 0.2, 0.02)
+REFINED_IN_CLUSTERS, REFINED_IN_TILES = (0.05, 0.2), (0.03, 0.1, 0.3)
 EF_PER_HEAD = (1, 2, 4)
 PROBED = (1 / 64, 1 / 16, 1 / 4)
 
@@ -60,22 +61,39 @@ def _simple(name: str, kind: str) -> Family:
     )
 
 
-def _sketch(name: str, clusters: Callable[[LogLinear], int], settings: Callable[[LogLinear], Any]) -> Family:
+def _sketch(name: str, groups: Callable[[LogLinear], Setting], settings: Callable[[LogLinear], Any]) -> Family:
+    """Sketch over groups of classes: arguments that decide how its index is built, and settings over one index."""
+
     def build(model: LogLinear, queries: NDArray[np.float32]) -> Sampler:
-        return softhash.Sketch(model, queries=queries, clusters=clusters(model))
+        return softhash.Sketch(model, queries=queries, **groups(model))
 
     return Family(name, "Sketch", build, settings, lambda index, size, setting: _changed(index, size=size, **setting))
 
 
-def _grouped(model: LogLinear) -> int:
+def _clusters(model: LogLinear) -> int:
     return model.n_classes // CLASSES_PER_CLUSTER
 
 
-def _opened(model: LogLinear) -> Sequence[Setting]:
+def _tiles(model: LogLinear) -> int:
+    return -(-model.n_classes // CLASSES_PER_TILE)
+
+
+def _of_all_codes(model: LogLinear) -> Sequence[Setting]:
+    return [{"refine": refine} for refine in REFINED]
+
+
+def _of_tiles(model: LogLinear) -> Sequence[Setting]:
+    if model.n_classes < TILED_FROM:
+        return ()
+    opened = [int(share * _tiles(model)) for share in TILES_OPENED]
+    return [{"probes": probes, "refine": refine} for probes in opened for refine in REFINED_IN_TILES]
+
+
+def _of_clusters(model: LogLinear) -> Sequence[Setting]:
     if model.n_classes < GROUPED_FROM:
         return ()
-    shares = [max(1, int(share * _grouped(model))) for share in OPENED]
-    return [{"probes": probes, "refine": refine} for probes in shares for refine in (*REFINED, 1.0)]
+    opened = [int(share * _clusters(model)) for share in OPENED]
+    return [{"probes": probes, "refine": refine} for probes in opened for refine in REFINED_IN_CLUSTERS]
 
 
 def cells(n_classes: int) -> int:
@@ -129,9 +147,10 @@ def _gumbel(name: str, kind: str, argument: str) -> Family:
 FAMILIES = (
     _simple("exact", "Exact"),
     _simple("exact-bfloat16", "ExactBFloat16"),
-    _sketch("sketch", lambda model: 1, lambda model: [{"refine": refine} for refine in (*REFINED, 0.02)]),
-    _sketch("sketch-every-code", lambda model: 0, _once),
-    _sketch("sketch-clusters", _grouped, _opened),
+    _sketch("sketch", lambda model: {"clusters": 1, "probes": _tiles(model)}, _of_all_codes),
+    _sketch("sketch-tiles", lambda model: {"clusters": 1, "probes": _tiles(model) // 8}, _of_tiles),
+    _sketch("sketch-every-code", lambda model: {"clusters": 0}, _once),
+    _sketch("sketch-clusters", lambda model: {"clusters": _clusters(model)}, _of_clusters),
     Family(
         "uniform", "Uniform", lambda model, queries: model, _once, lambda model, size, _: softhash.Uniform(model, size)
     ),

@@ -54,8 +54,8 @@ def tune(
         model: the model.
         queries: (n, d) typical queries; a few thousand are best.
         error: largest mean |log Ẑ − log Z|, in nats.
-        candidates: names of methods to consider; None: all of exact, exact-bfloat16, sketch, sketch-every-code,
-            sketch-clusters, uniform, prior, lsh, topk-ivf and topk-hnsw.
+        candidates: names of methods to consider; None: all of exact, exact-bfloat16, sketch, sketch-tiles,
+            sketch-every-code, sketch-clusters, uniform, prior, lsh, topk-ivf and topk-hnsw.
         rng: seed of the split of the queries.
         batch: queries that come at a time, in the use to come; 1 for one by one.
         seconds: to spend in all, about; methods that no time is left for are listed as such.
