@@ -36,6 +36,7 @@ def per_maximum(problem: Problem, seed: int = 0) -> dict[str, Cost]:
     index = Tables.build(_codes(wide @ planes), BITS)
     columns = np.ascontiguousarray(noise.T[:DRAWS])
     everything, retrieved, found = [], [], []
+    returned = np.empty(model.n_classes, bool)
     for x in problem.queries[:CONTEXTS]:
         for j in range(DRAWS):
             start = time.perf_counter()
@@ -43,8 +44,10 @@ def per_maximum(problem: Problem, seed: int = 0) -> dict[str, Cost]:
             middle = time.perf_counter()
             query = np.concatenate([x, [1], np.eye(1, BANK, j)[0]]).astype(np.float32)
             first, last = index.buckets(_codes(query[None] @ planes))
-            buckets = [index.ids[t, first[0, t] : last[0, t]] for t in range(TABLES)]
-            union = np.unique(np.concatenate(buckets))
+            returned[:] = False
+            for t in range(TABLES):
+                returned[index.ids[t, first[0, t] : last[0, t]]] = True
+            union = np.flatnonzero(returned)
             _maximum(model, x, columns[j], union)
             everything.append(middle - start)
             retrieved.append(time.perf_counter() - middle)
