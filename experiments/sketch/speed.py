@@ -38,12 +38,11 @@ def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
     return Problem(f"lm_like {n_classes}x{dim}", model, queries[:CALIBRATION], queries[CALIBRATION:])
 
 
+TILE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4)
 TASKS = {
     "smollm2": Task(smollm2, 0.05, (0, 1), (1 / 4, 1.0), (0.03, 0.04, 0.05, 0.07, 0.1)),
-    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), (1 / 64, 1 / 16, 1 / 4), (0.03, 0.1, 0.3)),
-    "1000000x128": Task(
-        lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625), (1 / 64, 1 / 32, 1 / 16, 1 / 4), (0.03, 0.1, 0.3)
-    ),
+    "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), TILE_SHARES, (0.03, 0.1, 0.3)),
+    "1000000x128": Task(lambda: synthetic(1_000_000, 128), 0.06, (1, 15_625), TILE_SHARES, (0.03, 0.1, 0.3)),
     "quick": Task(lambda: synthetic(20_000, 64, 256), 0.05, (0, 1, 256), (1 / 4, 1.0), (0.05, 0.2)),
 }
 

@@ -175,25 +175,28 @@ look_of_four = _look_of(4)
 
 def _best_of(n_queries: int) -> Any:
     @intrinsic
-    def best(typing_context, codes, tile, x, slot, unit, rest, out):
-        """out[slot + q, tile]: the largest log weight in a tile after a first look by queries slot + q."""
-        signature = types.void(codes, types.intp, x, types.intp, unit, rest, out)
+    def best(typing_context, codes, tile, x, slot, unit, rest, out, values):
+        """out[slot + q, tile]: the largest of values[q, :64], log weights of a tile's classes after a first look."""
+        signature = types.void(codes, types.intp, x, types.intp, unit, rest, out, values)
 
         def generate(context, builder, signature, args):
             out = _array(context, builder, signature.args[6], args[6])
+            values = _array(context, builder, signature.args[7], args[7])
             largest: dict[int, Any] = {}
 
-            def keep(q, first, values):
+            def keep(q, first, found):
+                at = _place(builder, values, _number(q), _number(first))
+                builder.store(found, builder.bitcast(at, _FLOATS.as_pointer()), align=1)
                 if first:
-                    more = builder.fcmp_ordered(">", values, largest[q], flags=_FAST)
-                    values = builder.select(more, values, largest[q])
-                largest[q] = values
+                    more = builder.fcmp_ordered(">", found, largest[q], flags=_FAST)
+                    found = builder.select(more, found, largest[q])
+                largest[q] = found
 
             arrays = _arrays(context, builder, signature.args, args)
             _first_look(builder, arrays, args[1], args[3], n_queries, keep)
-            for q, values in largest.items():
+            for q, found in largest.items():
                 place = _place(builder, out, builder.add(args[3], _number(q)), args[1])
-                builder.store(_largest_lane(builder, values), place)
+                builder.store(_largest_lane(builder, found), place)
             return context.get_dummy_value()
 
         return signature, generate

@@ -10,7 +10,7 @@ from softhash.kernels import score
 from softhash.kernels._jit import exact_inline, inline, kernel, threads_for
 from softhash.kernels.ragged import QUERIES_PER_THREAD
 from softhash.kernels.score import dot
-from softhash.kernels.systematic import fast_exp, largest
+from softhash.kernels.systematic import probabilities, relative_weights
 from softhash.kernels.tables import FROM_FLOOR
 
 
@@ -120,17 +120,6 @@ def lost_share(p):
     return (1 - p) * (1 + p * (1 / 2 + p * (1 / 3 + p * (1 / 4 + p / 5))))
 
 
-@inline
-def exponentials(logits, log_count, log_p, start, stop, weight, p):
-    """exp(logits − log_count), the largest 1, and exp(log_p) of one query, in float32."""
-    for k in range(stop - start):
-        weight[k] = logits[start + k] - log_count[start + k]
-        p[k] = fast_exp(np.float32(log_p[start + k]))
-    top = largest(weight, stop - start) if stop > start else np.float32(0)
-    for k in range(stop - start):
-        weight[k] = fast_exp(weight[k] - top)
-
-
 @kernel(fastmath=False)
 def _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, most, n_chunks, out):
     n_queries = offsets.shape[0] - 1
@@ -140,7 +129,8 @@ def _jackknife(offsets, logits, log_count, log_p, sole, rates, n_tables, most, n
         alone = np.empty(n_tables)
         for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
             start = offsets[q]
-            exponentials(logits, log_count, log_p, start, offsets[q + 1], weights, p)
+            relative_weights(logits, log_count, start, offsets[q + 1], weights)
+            probabilities(log_p, start, offsets[q + 1], p)
             alone[:] = 0
             noise = 0.0
             total = 0.0

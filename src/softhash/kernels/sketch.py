@@ -12,7 +12,10 @@ from softhash.kernels import looks, ragged, systematic, walk
 from softhash.kernels._jit import exact_inline, kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
-from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES, WIDE
+from softhash.kernels.looks import CODES_AHEAD, GROUP, OPENED, PLANES
+
+WIDEST = 32
+BYTES_OF_VALUES = 16 * 2**20
 
 
 class Reading(NamedTuple):
@@ -51,7 +54,7 @@ def room_for(capacity, n_classes, n_groups, most_runs, replicates):
     tiles = capacity // TILE
     return Room(
         runs, np.empty(capacity, np.uint32), np.zeros(capacity + CODES_AHEAD, np.uint32),
-        np.empty(max(capacity, n_groups), np.float32), np.empty(tiles, np.float32), np.empty(tiles, np.float32),
+        np.empty(max(capacity, 2 * n_groups), np.float32), np.empty(tiles, np.float32), np.empty(tiles, np.float32),
         np.empty(n_groups, np.float32), np.empty(n_groups, np.bool_), np.empty(n_groups),
         np.empty((1, 1, TILE), np.float32), np.empty(TILE), np.empty(replicates),
     )  # fmt: skip
@@ -94,18 +97,21 @@ def weigh_rest(room, top, by_tile, n):
 @kernel(fastmath=False)
 def _draw(
     projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share, query_bits, clip,
-    floor_share, replicates, poisson, by_tile, capacity, n_chunks, out_ids, out_log_count, out_replicate, out_kept,
+    floor_share, replicates, poisson, by_tile, wide, capacity, n_chunks,
+    out_ids, out_log_count, out_replicate, out_kept,
 ):  # fmt: skip
     bits, flat_scale = codes[3], codes[4].reshape(codes[4].size)
     n_classes = members.shape[0]
     n_groups = starts.shape[0] - 1
     everywhere = n_groups == 1
     rank = PAIR * codes[1].shape[1]
-    wide = WIDE if by_tile else GROUP
     n_batches = (seeds.shape[0] + wide - 1) // wide
     for chunk in numba.prange(n_chunks):
-        room = room_for(capacity, n_classes, n_groups, 1 if everywhere else probes + probes // 4 + 1, replicates)
-        values = np.empty((GROUP if everywhere else 1, capacity // TILE, TILE), np.float32)
+        most_runs = capacity // TILE if by_tile else 1 if everywhere else probes + probes // 4 + 1
+        room = room_for(capacity, n_classes, n_groups, most_runs, replicates)
+        values = np.empty((wide if everywhere or by_tile else 1, capacity // TILE, TILE), np.float32)
+        four, threshold = np.empty((GROUP, TILE), np.float32), np.empty(wide, np.float32)
+        opened, n_opened = np.empty((wide, most_runs if by_tile else 0), np.int32), np.zeros(wide, np.int64)
         best = np.empty((wide, n_groups if by_tile else 0), np.float32)
         reading = Reading(
             np.zeros((wide, rank), np.int16), np.zeros(wide, np.float32), np.empty(wide, np.float32),
@@ -119,24 +125,23 @@ def _draw(
             if everywhere:
                 looks.look_everywhere(codes, x, count, unit, rest, values)
             elif by_tile:
-                looks.best_everywhere(codes, x, count, unit, rest, best)
+                looks.thresholds(codes, x, count, unit, rest, probes, best, four, room.spare, threshold)
+                looks.open_tiles(codes, x, count, unit, rest, threshold, best, four, values, opened, n_opened)
             for slot in range(count):
                 q = begin + slot
                 seed = seeds[q]
-                blocks = values[slot if everywhere else 0]
+                blocks = values[slot if everywhere or by_tile else 0]
                 row = blocks.reshape(capacity)
                 n = n_classes
                 top = NOTHING
-                if not everywhere:
-                    if by_tile:
-                        looks.take(best, slot, room.mass)
-                    else:
-                        looks.guess_masses(masses, q, reading.norm[slot], rest[slot], spread, fuzz, room.mass)
+                if by_tile:
+                    looks.take(best, slot, room.mass)
+                    n = looks.runs_of(opened, n_opened, slot, starts, room.runs)
+                elif not everywhere:
+                    looks.guess_masses(masses, q, reading.norm[slot], rest[slot], spread, fuzz, room.mass)
                     n = looks.open_clusters(room.mass, starts, probes, room.runs, capacity, room.spare)
-                    if by_tile:
-                        looks.look_at_tiles(room.runs, n, codes, x, slot, unit, rest, values)
-                    else:
-                        looks.look_at(room.runs, n, codes, x, slot, unit, rest, row, room.one_tile)
+                    looks.look_at(room.runs, n, codes, x, slot, unit, rest, row, room.one_tile)
+                if not everywhere:
                     top = systematic.largest(room.mass, n_groups)
                 looks.pad(row, n)
                 top = max(top, refine(row, n, reading, slot, bits, flat_scale, refine_share, room))
@@ -185,11 +190,14 @@ def draw(
     members, starts, _, _, spread, fuzz, share = clusters
     n_queries, n_clusters = len(seeds), len(starts) - 1
     capacity = len(codes[1]) * TILE
+    wide = GROUP
     by_tile = n_clusters == 1 and probes < len(codes[1])
     if by_tile:
         starts = np.minimum(np.arange(len(codes[1]) + 1, dtype=np.int64) * TILE, len(members))
         n_clusters = len(codes[1])
-    if n_clusters > 1:
+        capacity = TILE * min(probes + probes // 2 + 1, n_clusters)
+        wide = GROUP * int(np.clip(BYTES_OF_VALUES // (4 * GROUP * capacity), 1, WIDEST // GROUP))
+    elif n_clusters > 1:
         largest = np.sort(np.diff(starts))[::-1]
         capacity = -(-int(largest[: probes + probes // 4 + 1].sum()) // TILE) * TILE
     limit = size + int(8 * np.sqrt(size)) + replicates + 16
@@ -200,7 +208,7 @@ def draw(
     with threads_for(-(-n_queries // GROUP)) as n_chunks:
         _draw(
             projected, masses, seeds, codes, members, starts, spread, fuzz, share, size, probes, refine_share,
-            query_bits, np.float32(clip), floor_share, replicates, poisson, by_tile, capacity, n_chunks,
+            query_bits, np.float32(clip), floor_share, replicates, poisson, by_tile, wide, capacity, n_chunks,
             ids, log_count, replicate, kept,
         )  # fmt: skip
     offsets = ragged.offsets_from_sizes(kept)
@@ -209,44 +217,54 @@ def draw(
 
 
 @kernel(fastmath=False)
-def _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisson, out):
-    for q in numba.prange(offsets.shape[0] - 1):
-        sums = np.zeros(replicates)
-        drawn = 0
-        shares = 0.0
-        mean = 0.0
-        largest = 0.0
-        for s in range(offsets[q], offsets[q + 1]):
-            if replicate[s] >= 0:
-                weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
-                missed = max(-np.expm1(np.float64(log_count[s])), 0.0)
-                sums[replicate[s]] += weight
-                mean += missed * weight
-                shares += missed
-                largest = max(largest, weight)
-                drawn += 1
-        mean = mean / shares if shares > 0 and drawn > 1 and not poisson else 0.0
-        total = 0.0
-        if replicates > 1:
-            total = replicates / (replicates - 1) * np.sum((sums - sums.mean()) ** 2)
-        else:
-            for s in range(offsets[q], offsets[q + 1]):
-                if replicate[s] >= 0:
-                    weight = np.exp(np.float64(logits[s]) - np.float64(log_count[s]) - log_z[q])
-                    total -= min(np.expm1(np.float64(log_count[s])), 0.0) * (weight - mean) ** 2
-            if drawn > 1 and not poisson:
-                total = total * drawn / (drawn - 1) + largest * largest / 2
-        out[q] = np.sqrt(total)
+def _tail_error(offsets, logits, log_count, replicate, replicates, poisson, most, n_chunks, out):
+    n_queries = offsets.shape[0] - 1
+    for c in numba.prange(n_chunks):
+        weights = np.empty(most, np.float32)
+        p = np.empty(most, np.float32)
+        sums = np.empty(replicates)
+        for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
+            start = offsets[q]
+            systematic.relative_weights(logits, log_count, start, offsets[q + 1], weights)
+            systematic.probabilities(log_count, start, offsets[q + 1], p)
+            sums[:] = 0
+            everything = 0.0
+            drawn = 0
+            shares = 0.0
+            mean = 0.0
+            largest = 0.0
+            for k in range(offsets[q + 1] - start):
+                weight = np.float64(weights[k])
+                everything += weight
+                if replicate[start + k] >= 0:
+                    missed = max(1 - np.float64(p[k]), 0.0)
+                    sums[replicate[start + k]] += weight
+                    mean += missed * weight
+                    shares += missed
+                    largest = max(largest, weight)
+                    drawn += 1
+            mean = mean / shares if shares > 0 and drawn > 1 and not poisson else 0.0
+            total = 0.0
+            if replicates > 1:
+                total = replicates / (replicates - 1) * np.sum((sums - sums.mean()) ** 2)
+            else:
+                for k in range(offsets[q + 1] - start):
+                    if replicate[start + k] >= 0:
+                        total += max(1 - np.float64(p[k]), 0.0) * (np.float64(weights[k]) - mean) ** 2
+                if drawn > 1 and not poisson:
+                    total = total * drawn / (drawn - 1) + largest * largest / 2
+            out[q] = np.sqrt(total) / everything
 
 
-def tail_error(offsets, logits, log_count, replicate, log_z, replicates: int, poisson: bool) -> NDArray[np.float64]:
+def tail_error(offsets, logits, log_count, replicate, replicates: int, poisson: bool) -> NDArray[np.float64]:
     """Relative standard error of a draw in proportion to size, from the classes not taken with certainty.
 
     With z = f/p: R replicates give R/(R − 1) Σ (t_r − t̄)² over their sums; Poisson draws Σ (1 − p) z²; one systematic
     draw n/(n − 1) Σ (1 − p)(z − z̄)² + max z²/2: Hájek's approximation, z̄ weighted by 1 − p, and an allowance for the
     classes whose sketch fell short, which few draws show and which make the plain formula cover too little.
     """
-    out = np.empty(len(log_z))
-    with threads_for(len(out) // ragged.QUERIES_PER_THREAD):
-        _tail_error(offsets, logits, log_count, replicate, log_z, replicates, poisson, out)
+    out = np.empty(len(offsets) - 1)
+    most = int(np.diff(offsets).max(initial=1))
+    with threads_for(len(out) // ragged.QUERIES_PER_THREAD) as n_chunks:
+        _tail_error(offsets, logits, log_count, replicate, replicates, poisson, most, n_chunks, out)
     return out

@@ -76,6 +76,44 @@ def threshold_for(values, n, wanted, spare):
 
 
 @inline
+def relative_weights(logits, log_count, start, stop, out):
+    """exp(logits − log_count) of the slots start:stop in float32, the largest of them 1."""
+    for k in range(stop - start):
+        out[k] = logits[start + k] - log_count[start + k]
+    top = largest(out, stop - start) if stop > start else np.float32(0)
+    for k in range(stop - start):
+        out[k] = fast_exp(out[k] - top)
+
+
+@inline
+def probabilities(log_p, start, stop, out):
+    """exp(log_p) of the slots start:stop in float32."""
+    for k in range(stop - start):
+        out[k] = fast_exp(np.float32(log_p[start + k]))
+
+
+@inline
+def sum_of(values, first, last):
+    """Σ values[first:last]."""
+    total = 0.0
+    for i in range(first, last):
+        total += values[i]
+    return total
+
+
+@inline
+def sum_and_largest(values, first, count):
+    """Σ and max of values[first : first + count], none of them negative."""
+    total = np.float32(0)
+    top = np.float32(0)
+    for i in range(count):
+        value = values[first + i]
+        total += value
+        top = value if value > top else top
+    return total, top
+
+
+@inline
 def exponentiate(values, n, top):
     """exp(values − top) in place; their sum."""
     total = np.float32(0)

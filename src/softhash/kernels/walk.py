@@ -9,6 +9,7 @@ from softhash.kernels._jit import exact_inline
 from softhash.kernels._tile import TILE, look_of_one
 
 BLOCK = 64
+PART = 16
 
 
 @exact_inline
@@ -60,7 +61,15 @@ def draw_read(
             if running + together <= point:
                 running += together
                 continue
-        for j in range(length):
+        j = -1
+        while j + 1 < length:
+            j += 1
+            if j % PART == 0 and length - j >= PART:
+                together, most = systematic.sum_and_largest(row, TILE * b + j, PART)
+                if (most + floor) * inverse_tau < 1 and running + (together + PART * floor) * inverse_tau <= point:
+                    running += np.float64((together + PART * floor) * inverse_tau)
+                    j += PART - 1
+                    continue
             p = np.float64((row[TILE * b + j] + floor) * inverse_tau)
             if p < 1:
                 running += p
@@ -92,9 +101,7 @@ def draw_unread(
     kept, running, met, point = state
     n_clusters = starts.shape[0] - 1
     for first in range(0, n_clusters, BLOCK):
-        together = 0.0
-        for c in range(first, min(first + BLOCK, n_clusters)):
-            together += weights[c]
+        together = systematic.sum_of(weights, first, min(first + BLOCK, n_clusters))
         if running + together / tau <= point:
             running += together / tau
             continue
@@ -118,15 +125,16 @@ def draw_unread(
 def shares_of_tile(codes, tile, size, x, slot, unit, rest, one_tile, share):
     """Running share of exp(first look) within the first `size` classes of a tile."""
     look_of_one(codes, tile, x, slot, unit, rest, one_tile, 0, 0)
-    top = one_tile[0, 0, 0]
-    for j in range(size):
-        top = max(top, one_tile[0, 0, j])
+    values = one_tile[0]
+    systematic.exponentiate_tile(values, 0, systematic.largest(values[0], size))
     total = 0.0
     for j in range(size):
-        total += np.exp(np.float64(one_tile[0, 0, j] - top))
+        total += np.float64(values[0, j])
         share[j] = total
+    scale = 1 / total
     for j in range(size):
-        share[j] /= share[size - 1]
+        share[j] *= scale
+    share[size - 1] = 1.0
 
 
 @exact_inline
@@ -140,25 +148,33 @@ def draw_unseen(
     """
     kept, running, met, point = state
     codes, x, slot, unit, rest, one_tile = looking
-    for tile in range(block_mass.shape[0]):
-        before = running
-        running += weights[tile] / tau
-        if running <= point or weights[tile] <= 0:
+    whole = np.zeros(2, np.int64)
+    n_tiles = block_mass.shape[0]
+    for first in range(0, n_tiles, BLOCK):
+        last = min(first + BLOCK, n_tiles)
+        together = systematic.sum_of(weights, first, last) / tau
+        if running + together <= point:
+            running += together
             continue
-        start = starts[tile]
-        size = starts[tile + 1] - start
-        mass = np.float64(block_mass[tile])
-        shares_of_tile(codes, tile, size, x, slot, unit, rest, one_tile, share)
-        while running > point:
-            depth = min(max((point - before) * tau, 0.0), weights[tile])
-            j = member_at(0, depth, mass, floor, np.array([0, size]), share)
-            below = share[j - 1] if j > 0 else 0.0
-            log_count = np.log((mass * (share[j] - below) + floor) / tau)
-            kept = emit(
-                q, kept, members[start + j], log_count, met % points.shape[0], out_ids, out_log_count, out_replicate
-            )
-            met += 1
-            point = systematic.next_point(points, met, seed, poisson, point)
+        for tile in range(first, last):
+            before = running
+            running += weights[tile] / tau
+            if running <= point or weights[tile] <= 0:
+                continue
+            start = starts[tile]
+            size = starts[tile + 1] - start
+            mass = np.float64(block_mass[tile])
+            shares_of_tile(codes, tile, size, x, slot, unit, rest, one_tile, share)
+            whole[1] = size
+            while running > point:
+                depth = min(max((point - before) * tau, 0.0), weights[tile])
+                j = member_at(0, depth, mass, floor, whole, share)
+                below = share[j - 1] if j > 0 else 0.0
+                log_count = np.log((mass * (share[j] - below) + floor) / tau)
+                replicate = met % points.shape[0]
+                kept = emit(q, kept, members[start + j], log_count, replicate, out_ids, out_log_count, out_replicate)
+                met += 1
+                point = systematic.next_point(points, met, seed, poisson, point)
     return kept
 
 
