@@ -17,7 +17,7 @@ from experiments.sketch.measures import error, variant
 from softhash.sketch.codes import TILE
 from softhash.types import Estimator
 
-SIZES = (16, 23, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048)
+SIZES = tuple(round(2 ** (step / 4)) for step in range(16, 45))
 QUERIES_TO_CHOOSE = 512
 LATENCY_QUERIES = 32
 TIMED = 6
@@ -102,7 +102,7 @@ def smallest(meets: Callable[[int], bool]) -> int | None:
 
 
 def cheapest(found: Sequence[Choice], run: Run, problem: Problem, log_z: NDArray, target: float) -> Choice | None:
-    """The fastest choice whose error over all queries meets the target, its size raised where it must be.
+    """The fastest choice whose error over all queries meets the target, its size changed where it may or must be.
 
     All choices are timed once, the best six three times; the others are tried only where none of the six will do.
     """
@@ -115,7 +115,7 @@ def cheapest(found: Sequence[Choice], run: Run, problem: Problem, log_z: NDArray
     others = sorted(seconds.keys() - again, key=lambda name: seconds[name])
     for name in (*sorted(again, key=lambda name: again[name]), *others):
         choice = found[int(name)]
-        for size in (choice.size, *(size for size in SIZES if choice.size < size <= 1.5 * choice.size)):
+        for size in (size for size in SIZES if 0.8 * choice.size < size <= 1.5 * choice.size):
             sketch = variant(choice.sketch, size=size)
             if error(sketch, problem.queries, log_z, draws=2) <= MARGIN * target:
                 return choice._replace(size=size, sketch=sketch)

@@ -38,7 +38,7 @@ def synthetic(n_classes: int, dim: int, n_queries: int = BATCH) -> Problem:
     return Problem(f"lm_like {n_classes}x{dim}", model, queries[:CALIBRATION], queries[CALIBRATION:])
 
 
-TILE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4)
+TILE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 TASKS = {
     "smollm2": Task(smollm2, 0.05, (0, 1), (1 / 4, 1.0), (0.03, 0.04, 0.05, 0.07, 0.1)),
     "262144x640": Task(lambda: synthetic(262_144, 640), 0.06, (1, 4096), TILE_SHARES, (0.03, 0.1, 0.3)),
