@@ -18,7 +18,7 @@ from softhash.types import Sample, Sampler
 
 ADAPTIVE = "adaptive"
 RECENT_QUERIES = 2048
-REBUILD_AT_MOST_EVERY = 1600
+LONGEST_UNTIL_REBUILT = 1600
 LEAST_WAIT, MOST_WAIT = 10, 500
 WORSE = 1.3
 
@@ -75,7 +75,7 @@ class TrainingIndex:
             self._restore(weight, bias)
         if self.sampler is None or self.step >= self.rebuilt + self.rebuild_after:
             self.sampler = self.build(_model(weight, bias), self.seen)
-            self.rebuild_after = min(max(2 * self.rebuild_after, self._wait()), REBUILD_AT_MOST_EVERY)
+            self.rebuild_after = max(self._wait(), min(2 * self.rebuild_after, LONGEST_UNTIL_REBUILT))
             self.rebuilt = self.refreshed = self.step
             self._address = weight.data_ptr()
         elif self._due() or (live and self._address != weight.data_ptr()):
