@@ -14,7 +14,7 @@ import softhash
 from experiments.data import CACHE, Problem
 from softhash.demo import true_log_z
 
-KERNELS = ("sketch", "looks", "walk", "systematic", "encode", "_tile", "_bits")
+KERNELS = ("sketch", "looks", "tiles", "walk", "systematic", "encode", "_tile", "_bits", "tail_error")
 SOURCES = ("sketch/*.py", *(f"kernels/{name}.py" for name in KERNELS))
 
 

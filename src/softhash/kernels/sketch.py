@@ -1,4 +1,4 @@
-"""Drawing classes in proportion to their sketched weight, and the error of what was drawn."""
+"""Drawing classes in proportion to their sketched weight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from softhash.kernels import looks, ragged, systematic, walk
+from softhash.kernels import looks, ragged, systematic, tiles, walk
 from softhash.kernels._jit import exact_inline, kernel, threads_for
 from softhash.kernels._tile import PAIR, TILE
 from softhash.kernels.encode import NOTHING
@@ -51,10 +51,10 @@ def room_for(capacity, n_classes, n_groups, most_runs, replicates):
     """Empty room; one run of every class."""
     runs = (np.zeros(most_runs, np.int64), np.full(most_runs + 1, n_classes))
     runs[1][0] = 0
-    tiles = capacity // TILE
+    n_tiles = capacity // TILE
     return Room(
         runs, np.empty(capacity, np.uint32), np.zeros(capacity + CODES_AHEAD, np.uint32),
-        np.empty(max(capacity, 2 * n_groups), np.float32), np.empty(tiles, np.float32), np.empty(tiles, np.float32),
+        np.empty(max(capacity, 2 * n_groups), np.float32), np.empty(n_tiles, np.float32), np.empty(n_tiles, np.float32),
         np.empty(n_groups, np.float32), np.empty(n_groups, np.bool_), np.empty(n_groups),
         np.empty((1, 1, TILE), np.float32), np.empty(TILE), np.empty(replicates),
     )  # fmt: skip
@@ -125,8 +125,8 @@ def _draw(
             if everywhere:
                 looks.look_everywhere(codes, x, count, unit, rest, values)
             elif by_tile:
-                looks.thresholds(codes, x, count, unit, rest, probes, best, four, room.spare, threshold)
-                looks.open_tiles(codes, x, count, unit, rest, threshold, best, four, values, opened, n_opened)
+                tiles.thresholds(codes, x, count, unit, rest, probes, best, four, room.spare, threshold)
+                tiles.open_tiles(codes, x, count, unit, rest, threshold, best, four, values, opened, n_opened)
             for slot in range(count):
                 q = begin + slot
                 seed = seeds[q]
@@ -135,8 +135,8 @@ def _draw(
                 n = n_classes
                 top = NOTHING
                 if by_tile:
-                    looks.take(best, slot, room.mass)
-                    n = looks.runs_of(opened, n_opened, slot, starts, room.runs)
+                    tiles.take(best, slot, room.mass)
+                    n = tiles.runs_of(opened, n_opened, slot, starts, room.runs)
                 elif not everywhere:
                     looks.guess_masses(masses, q, reading.norm[slot], rest[slot], spread, fuzz, room.mass)
                     n = looks.open_clusters(room.mass, starts, probes, room.runs, capacity, room.spare)
@@ -214,57 +214,3 @@ def draw(
     offsets = ragged.offsets_from_sizes(kept)
     ids, log_count, replicate = (ragged.compact(loose, offsets, array.ravel()) for array in (ids, log_count, replicate))
     return offsets, ids, log_count, replicate
-
-
-@kernel(fastmath=False)
-def _tail_error(offsets, logits, log_count, replicate, replicates, poisson, most, n_chunks, out):
-    n_queries = offsets.shape[0] - 1
-    for c in numba.prange(n_chunks):
-        weights = np.empty(most, np.float32)
-        p = np.empty(most, np.float32)
-        sums = np.empty(replicates)
-        for q in range(c * n_queries // n_chunks, (c + 1) * n_queries // n_chunks):
-            start = offsets[q]
-            systematic.relative_weights(logits, log_count, start, offsets[q + 1], weights)
-            systematic.probabilities(log_count, start, offsets[q + 1], p)
-            sums[:] = 0
-            everything = 0.0
-            drawn = 0
-            shares = 0.0
-            mean = 0.0
-            largest = 0.0
-            for k in range(offsets[q + 1] - start):
-                weight = np.float64(weights[k])
-                everything += weight
-                if replicate[start + k] >= 0:
-                    missed = max(1 - np.float64(p[k]), 0.0)
-                    sums[replicate[start + k]] += weight
-                    mean += missed * weight
-                    shares += missed
-                    largest = max(largest, weight)
-                    drawn += 1
-            mean = mean / shares if shares > 0 and drawn > 1 and not poisson else 0.0
-            total = 0.0
-            if replicates > 1:
-                total = replicates / (replicates - 1) * np.sum((sums - sums.mean()) ** 2)
-            else:
-                for k in range(offsets[q + 1] - start):
-                    if replicate[start + k] >= 0:
-                        total += max(1 - np.float64(p[k]), 0.0) * (np.float64(weights[k]) - mean) ** 2
-                if drawn > 1 and not poisson:
-                    total = total * drawn / (drawn - 1) + largest * largest / 2
-            out[q] = np.sqrt(total) / everything
-
-
-def tail_error(offsets, logits, log_count, replicate, replicates: int, poisson: bool) -> NDArray[np.float64]:
-    """Relative standard error of a draw in proportion to size, from the classes not taken with certainty.
-
-    With z = f/p: R replicates give R/(R − 1) Σ (t_r − t̄)² over their sums; Poisson draws Σ (1 − p) z²; one systematic
-    draw n/(n − 1) Σ (1 − p)(z − z̄)² + max z²/2: Hájek's approximation, z̄ weighted by 1 − p, and an allowance for the
-    classes whose sketch fell short, which few draws show and which make the plain formula cover too little.
-    """
-    out = np.empty(len(offsets) - 1)
-    most = int(np.diff(offsets).max(initial=1))
-    with threads_for(len(out) // ragged.QUERIES_PER_THREAD) as n_chunks:
-        _tail_error(offsets, logits, log_count, replicate, replicates, poisson, most, n_chunks, out)
-    return out

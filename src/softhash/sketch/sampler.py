@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softhash import blas, checks
-from softhash.kernels import score
+from softhash.kernels import score, tail_error
 from softhash.kernels import sketch as kernels
 from softhash.model import LogLinear
 from softhash.proposals import everything
@@ -150,7 +150,7 @@ class Sketch(Sampler):
             clip=CLIP[self._settings.query_bits], floor_share=FLOOR_SHARE, replicates=replicates, poisson=poisson,
         )  # fmt: skip
         logits = score.logits(self.model.rows, self.model.bias_or_zeros, queries, offsets, ids)
-        error = kernels.tail_error(offsets, logits, log_count, replicate, replicates, poisson)
+        error = tail_error.tail_error(offsets, logits, log_count, replicate, replicates, poisson)
         return Sample(offsets, ids, logits, log_count, error)
 
     def _project(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
