@@ -42,7 +42,7 @@ def silent(line: str) -> None:
     """No progress."""
 
 
-@pytest.mark.parametrize("method", ["standard", "lsh", "uniform", "sketch-50"])
+@pytest.mark.parametrize("method", ["standard", "lsh", "uniform", "sketch-50", "gumbel", "mips-gumbel"])
 def test_a_killed_run_resumes_bit_for_bit(method: str, plan_of: Callable, text: Text) -> None:
     plan = plan_of(method)
     whole = training.train(plan, text, silent, checkpoint_every=1000)
@@ -53,7 +53,8 @@ def test_a_killed_run_resumes_bit_for_bit(method: str, plan_of: Callable, text: 
     resumed = training.train(plan, text, silent, checkpoint_every=1000)
     measured = ("step", "train_loss", "valid_perplexity", "test_perplexity")
     assert [[row[name] for name in measured] for row in resumed] == [[row[name] for name in measured] for row in whole]
-    assert whole[-1]["valid_perplexity"] < VOCABULARY / 2
+    if method != "mips-gumbel":  # biased: it may diverge
+        assert whole[-1]["valid_perplexity"] < VOCABULARY / 2
 
 
 def stop_at(calls: int, error: type[BaseException]) -> Callable[[str], None]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from experiments.paper.gumbel_head import GumbelLoss
 from softhash.model import LogLinear
 from softhash.torch import SampledSoftmaxLoss, Seen
 from softhash.torch.samplers import factory
@@ -29,7 +30,7 @@ class Standard(nn.Module):
         return nn.functional.cross_entropy(nn.functional.linear(hidden, self.weight, self.bias), targets)
 
 
-Head: TypeAlias = Standard | SampledSoftmaxLoss
+Head: TypeAlias = Standard | SampledSoftmaxLoss | GumbelLoss
 
 
 class Cell(NamedTuple):
@@ -56,6 +57,10 @@ CELLS = {
     "lsh": Cell("LSH, floor of 100 by frequency", _sampled("lsh", 200, **PAPER_LSH)),
     "uniform": Cell("Uniform", _sampled("uniform")),
     "prior": Cell("Prior, by frequency", _sampled("prior")),
+    "gumbel": Cell("Exact Gumbel, 50 of 1000", lambda dataset, units, vocabulary: GumbelLoss(units, vocabulary)),
+    "mips-gumbel": Cell(
+        "MIPS Gumbel, 50 of 1000", lambda _, units, vocabulary: GumbelLoss(units, vocabulary, hashed=True)
+    ),
     "sketch-200": Cell("Sketch, 200 classes", _sampled("sketch", 200)),
     "sketch-50": Cell("Sketch, 50 classes", _sampled("sketch", 50)),
 }
