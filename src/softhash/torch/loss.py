@@ -36,7 +36,8 @@ def sampled_softmax_loss(
 
     Args:
         hidden: (Q, d).
-        weight, bias: (N, d), and (N,) or None.
+        weight: (N, d).
+        bias: (N,), or None.
         targets: int64 (Q,), in [0, N).
         sample: classes drawn for `hidden` by any sampler; targets are added, and counted once.
         reduction: "none", "mean" or "sum".

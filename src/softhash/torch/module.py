@@ -26,7 +26,8 @@ class SampledSoftmaxLoss(nn.Module):
     In `eval()` mode the loss is exact. Forward and backward touch only rows that were drawn; the target always is.
 
     Args:
-        in_features, n_classes: d and N.
+        in_features: d.
+        n_classes: N.
         bias: whether there is a bias for each class.
         sampler: "sketch", "lsh", "uniform", "prior" (in proportion to targets seen) or "topk"; or a function
             (model, seen) -> Sampler, with `seen` a `Seen`.
@@ -40,11 +41,13 @@ class SampledSoftmaxLoss(nn.Module):
             classes drawn uniformly at each step, which is unbiased.
         largest_weight: cap on 1/p, see `sampled_softmax_loss`; None: none.
         seed: of the index and of all draws.
-        device, dtype: of the parameters.
+        device: of the parameters.
+        dtype: of the parameters.
         settings: further arguments of the sampler, such as bits=10, tables=16 for "lsh" (whose own `size` is `cut`).
 
     Attributes:
-        weight: (N, d), and bias: (N,) or None, initialised as in nn.Linear.
+        weight: (N, d), initialised as in nn.Linear.
+        bias: (N,) likewise, or None.
 
     Shapes:
         hidden (…, d), targets int64 (…); the loss is a scalar, or (…) where reduction is "none".
