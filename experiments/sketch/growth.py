@@ -42,7 +42,7 @@ def measure(n_classes: int, n_queries: int, prepare: bool) -> list[record.Row]:
         rows.append(
             {"classes": n_classes, "dim": DIM, "mode": mode, "ms_per_query": 1000 * seconds["sketch"] / count,
              "exact_ms_per_query": 1000 * seconds["exact"] / count,
-             "error": search.mean_error(choice, problem, log_z)} | search.described(choice)
+             "error": search.fresh_error(choice.sketch, problem.queries, log_z)} | search.described(choice)
         )  # fmt: skip
     return rows
 

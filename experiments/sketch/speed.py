@@ -95,13 +95,12 @@ def compare(
     seconds = timing.interleaved(work)
     rows: list[record.Row] = []
     for name, method in methods.items():
-        found = method.log_partition(problem.queries, rng=101).log_z
         rows.append(
             {
                 "model": problem.name, "classes": problem.model.n_classes, "dim": problem.model.dim,
                 "mode": mode, "queries": count, "method": name,
                 "ms_per_query": 1000 * seconds[name] / count,
-                "error": float(np.abs(found - log_z).mean()),
+                "error": search.fresh_error(method, problem.queries, log_z),
                 "times_float32": seconds["torch float32"] / seconds[name],
                 "times_bfloat16": seconds["torch bfloat16"] / seconds[name],
             }
