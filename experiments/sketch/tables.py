@@ -10,7 +10,7 @@ THEORY = Path(__file__).parents[2] / "docs" / "theory.md"
 SPEEDS = tuple(f"speed-{model}" for model in ("smollm2", "262144x640", "1000000x128"))
 NAMES = ("accuracy", "ablation", "reader", *SPEEDS, "growth", "faiss", "memory")
 SPEED = (
-    "model", "mode", "method", "ms_per_query", "error", "times_float32", "times_bfloat16",
+    "model", "mode", "queries", "method", "ms_per_query", "error", "times_float32", "times_bfloat16",
     "clusters", "probes", "refine", "size",
 )  # fmt: skip
 IN_DOCS = {
