@@ -69,16 +69,20 @@ def speed(columns: Sequence[str]) -> str:
     return with_origin(rows, columns, rows)
 
 
-def gradient() -> str:
-    """Cosines with the exact gradient."""
-    rows = found(["training-gradient"])
-    return with_origin(rows, ("sampler", "draws", "cosine_of_mean", "cosine_of_one"), rows)
+def plain(name: str, columns: Sequence[str]) -> str:
+    """Columns of one file."""
+    rows = found([name])
+    return with_origin(rows, columns, rows)
 
 
 def main() -> None:
     """Put every table in its place."""
     full = ("classes", "dim", "method", "ms_per_step", "times_exact", "beyond_mib")
-    made = {"table1": table1(), "stability": stability(), "gradient": gradient(), "speed": speed(full)}
+    made = {
+        "table1": table1(), "stability": stability(), "speed": speed(full),
+        "gradient": plain("training-gradient", ("sampler", "draws", "cosine_of_mean", "cosine_of_one")),
+        "floor": plain("lsh-floor", ("method", "scored", "error", "error_sd")),
+    }  # fmt: skip
     tables.place(ROOT / "docs" / "training.md", made)
     tables.place(ROOT / "README.md", {"training": speed(full[:5])})
 
