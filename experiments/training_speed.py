@@ -45,6 +45,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "Sketch, 50 classes": {"sampler": "sketch", "size": 50},
     "Sketch, 200 classes, sparse": {"sampler": "sketch", "size": 200, "sparse": True},
     "LSH, K=10 L=16": {"sampler": "lsh", "size": 200, "bits": 10, "tables": 16},
+    "LSH, K=10 L=16, sparse": {"sampler": "lsh", "size": 200, "bits": 10, "tables": 16, "sparse": True},
     "Uniform, 200 classes": {"sampler": "uniform", "size": 200},
 }
 BY_SIZE = {1_000_000: ("Linear and CrossEntropyLoss", "Sketch, 200 classes, sparse")}
