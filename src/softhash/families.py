@@ -14,10 +14,11 @@ from softhash.model import LogLinear
 from softhash.types import Estimator, Sampler
 
 Setting = Mapping[str, Any]
-GROUPED_FROM, TILED_FROM = 20_000, 100_000
+GROUPED_FROM = 100_000
+"""Classes from which groups are worth trying; among fewer, they miss rarely, and then much, on unknown queries."""
 CLASSES_PER_CLUSTER = CLASSES_PER_TILE = 64
 OPENED, TILES_OPENED = (1 / 16, 1 / 8, 1 / 4), (1 / 32, 1 / 8, 1 / 4)
-REFINED = (0.05, 0.1, 0.2, 0.02)
+REFINED = (0.05, 0.1, 0.2)
 REFINED_IN_CLUSTERS, REFINED_IN_TILES = (0.05, 0.2), (0.03, 0.1, 0.3)
 EF_PER_HEAD = (1, 2, 4)
 PROBED = (1 / 64, 1 / 16, 1 / 4)
@@ -83,7 +84,7 @@ def _of_all_codes(model: LogLinear) -> Sequence[Setting]:
 
 
 def _of_tiles(model: LogLinear) -> Sequence[Setting]:
-    if model.n_classes < TILED_FROM:
+    if model.n_classes < GROUPED_FROM:
         return ()
     opened = [int(share * _tiles(model)) for share in TILES_OPENED]
     return [{"probes": probes, "refine": refine} for probes in opened for refine in REFINED_IN_TILES]

@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from softhash import checks, families
 from softhash.exact import Exact
 from softhash.model import LogLinear
-from softhash.search import VERIFIED_WITHIN, Limits, Measured, Queries, Search, Trial, mean_error
+from softhash.search import VERIFIED_WITHIN, Limits, Measured, Queries, Search, Trial, verified_error
 from softhash.types import Estimator
 
 MOST_CALIBRATION, MOST_CHOSEN_ON, MOST_VERIFIED_ON = 2048, 512, 512
 LEAST_QUERIES = 32
-VERIFYING_DRAWS = 4
-"""A method that misses something rarely, and then much, is accurate in many a single draw."""
 SHARE_FOR_THE_END = 0.2
 
 
@@ -107,8 +105,8 @@ def _answer(search: Search, deadline: float) -> TuneResult:
     log_z = Exact(search.model).log_partition(search.queries.verify).log_z
     judged: list[Measured] = []
     for each in search.settle(deadline):
-        verified = mean_error(each.estimator, search.queries.verify, log_z, VERIFYING_DRAWS)
-        holds = verified <= VERIFIED_WITHIN * search.limits.error
+        verified, margin = verified_error(each.estimator, search.queries.verify, log_z)
+        holds = verified + margin <= VERIFIED_WITHIN * search.limits.error
         inside = each.trial.milliseconds <= search.limits.milliseconds
         note = "chosen" if holds and inside else "too slow" if holds else "less accurate on other queries"
         judged.append(each._replace(trial=each.trial._replace(verified=verified, note=note)))
@@ -127,7 +125,7 @@ def _least_bad(search: Search, log_z: NDArray[np.float64]) -> Measured:
         return trial.milliseconds > limits.milliseconds or trial.index_bytes > limits.memory, trial.error
 
     best = min(search.measured, key=rank)
-    verified = mean_error(best.estimator, search.queries.verify, log_z, VERIFYING_DRAWS)
+    verified, _ = verified_error(best.estimator, search.queries.verify, log_z)
     return best._replace(trial=best.trial._replace(verified=verified, note="chosen, though nothing met every wish"))
 
 
