@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from experiments.data import CACHE
 from experiments.paper.data import Text
+from softhash.torch import clip_grad_norm_
 
 Progress = Callable[[str], None]
 STEPS_PER_CHECKPOINT = 50
@@ -87,7 +88,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, recipe: Recipe):
         super().__init__()
-        self.embedding = nn.Embedding(recipe.vocabulary, recipe.units)
+        self.embedding = nn.Embedding(recipe.vocabulary, recipe.units, sparse=True)
         self.lstm = nn.LSTM(recipe.units, recipe.units)
         self.output = nn.Linear(recipe.units, recipe.vocabulary)
         for parameter in self.parameters():
@@ -129,7 +130,7 @@ def train(recipe: Recipe, text: Text, say: Progress) -> LanguageModel:
         loss = nn.functional.cross_entropy(model.output(contexts), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
         losses.append(float(loss.detach()))
         if step % STEPS_PER_REPORT == 0 or step == recipe.steps:

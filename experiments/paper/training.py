@@ -22,6 +22,7 @@ from experiments.paper import lm
 from experiments.paper.data import Text
 from experiments.paper.heads import CELLS, VARIANTS, Cell, Head
 from experiments.paper.lm import LanguageModel, Recipe, windows
+from softhash.torch import clip_grad_norm_
 
 STEPS_PER_REPORT = 25
 EVALUATIONS_PER_EPOCH = 2
@@ -112,7 +113,7 @@ class Run:
         loss = self.head(contexts, targets.flatten())
         self.optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.parameters, self.plan.recipe.clip)
+        clip_grad_norm_(self.parameters, self.plan.recipe.clip)
         self.optimizer.step()
         self.step += 1
         self.seconds += time.process_time() - start
