@@ -25,7 +25,7 @@ from experiments.paper.lm import LanguageModel, Recipe, windows
 from softhash.torch import clip_grad_norm_
 
 STEPS_PER_REPORT = 25
-EVALUATIONS_PER_EPOCH = 2
+EVALUATIONS_PER_EPOCH = {"ptb": 2, "text8": 1}
 STUDIES = {"table1": CELLS, "stability": VARIANTS}
 
 
@@ -157,7 +157,7 @@ def start_alike(head: Head, body: LanguageModel) -> None:
 def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: int = 200) -> list[dict[str, Any]]:
     """Train to the end of the plan, from the last checkpoint if there is one; the rows measured on the way."""
     run = Run(plan, text)
-    stretch = max(1, plan.recipe.steps // EVALUATIONS_PER_EPOCH)
+    stretch = max(1, plan.recipe.steps // EVALUATIONS_PER_EPOCH[plan.recipe.dataset])
     begun, first, losses = time.perf_counter(), run.step, []
     with stopping_politely() as asked_to_stop:
         for words, targets in minibatches(text, plan.recipe, run.step, plan.steps):
