@@ -18,6 +18,7 @@ F = torch.nn.functional
 
 from softhash.torch import SampledSoftmaxLoss, clip_grad_norm_, sampled_softmax_loss  # noqa: E402
 from softhash.torch import pairs as torch_pairs  # noqa: E402
+from softhash.torch.pairs import Room  # noqa: E402
 
 N, DIM, QUERIES = 50, 7, 9
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -96,11 +97,35 @@ def test_gradient_kernels_are_the_loops(dense: bool) -> None:
     ids = rng.integers(0, 20, offsets[-1]).astype(np.int32)
     g, x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((len(ids),), (30, 5), (20, 5)))
     for_classes, for_bias, for_queries = naive.pair_gradients(g, x, w, offsets, ids)
-    classes, rows, biases = kernels.class_gradients(g, x, offsets, ids, 20, dense)
-    where = np.arange(20) if dense else classes
-    np.testing.assert_allclose(rows, for_classes[where], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(biases, for_bias[where], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(kernels.query_gradients(g, w, offsets, ids), for_queries, rtol=1e-5, atol=1e-5)
+    found = kernels.gradients(g, x, w, offsets, ids, np.full((20, 5), np.nan, np.float32) if dense else None)
+    where = np.arange(20) if dense else found.classes
+    np.testing.assert_allclose(found.rows, for_classes[where], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.bias, for_bias[where], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.queries, for_queries, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_pairs", [0, 1, 3])
+def test_gradients_of_few_pairs(n_pairs: int) -> None:
+    offsets, ids = np.array([0, n_pairs]), np.full(n_pairs, 7, np.int32)
+    g, x, w = np.ones(n_pairs, np.float32), np.ones((1, 3), np.float32), np.ones((9, 3), np.float32)
+    found = kernels.gradients(g, x, w, offsets, ids, np.full((9, 3), np.nan, np.float32))
+    np.testing.assert_array_equal(found.rows, n_pairs * (np.arange(9) == 7)[:, None] * np.ones((1, 3)))
+    np.testing.assert_array_equal(found.queries, np.full((1, 3), n_pairs))
+
+
+def test_room_is_given_again_once_it_is_free() -> None:
+    room = Room()
+    first = torch.from_numpy(room.array((4, 2)))
+    second = torch.from_numpy(room.array((4, 2)))
+    assert first.data_ptr() != second.data_ptr()
+    address = second.data_ptr()
+    view = second.detach()[1:]
+    del second
+    assert room.array((4, 2)).ctypes.data != address
+    del first, view
+    address = room.array((4, 2)).ctypes.data
+    assert room.array((4, 2)).ctypes.data == address
+    assert room.array((5, 2)).shape == (5, 2)
 
 
 def test_log_z_is_differentiable() -> None:

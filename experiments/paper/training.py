@@ -83,7 +83,9 @@ class Run:
         self.head = plan.cell.build(recipe.dataset, recipe.units, recipe.vocabulary)
         start_alike(self.head, self.body)
         self.parameters = [*self.body.parameters(), *self.head.parameters()]
-        self.optimizer = torch.optim.Adagrad(self.parameters, lr=recipe.rate, eps=recipe.epsilon)
+        vectors, *others = self.parameters
+        groups = [{"params": [vectors]}, {"params": others, "fused": True}]  # sparse gradients cannot be fused
+        self.optimizer = torch.optim.Adagrad(groups, lr=recipe.rate, eps=recipe.epsilon)
         self.state = lm.zero_state(recipe)
         self.step, self.seconds, self.losses = 0, 0.0, (0.0, 0)
         self.rows: list[dict[str, Any]] = []

@@ -114,6 +114,22 @@ def collide(
     return logits, log_p
 
 
+@kernel(fastmath=False)
+def _either(log_p, rates, out):
+    for s in numba.prange(log_p.shape[0]):
+        rate = rates[s] if rates.shape[0] > 1 else rates[0]
+        p = np.exp(log_p[s])
+        out[s] = np.log(p + rate - p * rate) if rate > 0 else log_p[s]
+
+
+def either(log_p: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log of 1 − (1 − p)(1 − rate), rates for each slot or (1,) for all; p + rate − p·rate has nothing to cancel."""
+    out = np.empty(len(log_p))
+    with threads_for(len(log_p) // score.PAIRS_PER_THREAD):
+        _either(log_p, rates, out)
+    return out
+
+
 @exact_inline
 def lost_share(p):
     """L·(1 − p'/p) to first order in 1/L: −(1 − p) log(1 − p) / p, by its series, within 3 %."""

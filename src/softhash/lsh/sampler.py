@@ -161,7 +161,7 @@ class LSH(Sampler):
             self.bits, self.tables,
         )  # fmt: skip
         rates = self._floor_rates[ids] if len(self._floor_rates) > 1 else self._floor_rates
-        log_count = self._with_floor(log_p, rates)
+        log_count = collide.either(log_p, rates) if self.floor else log_p
         if self.size is not None:
             kept = np.diff(offsets)
             log_count = log_count + np.repeat(
@@ -175,13 +175,6 @@ class LSH(Sampler):
         if len(self._floor_rates) == 1:
             return draws.without_replacement(seeds, self.floor, self.model.n_classes)
         return draws.systematic(seeds, self._floor_running, self.floor)
-
-    def _with_floor(self, log_p: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """log of 1 − (1 − p)(1 − rate)."""
-        if not self.floor:
-            return log_p
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(log_p + np.log1p(-rates), np.log(rates))
 
     def _std_error(self, offsets, logits, log_count, log_p, sole, rates) -> NDArray[np.float64] | None:
         if self.tables == 1:

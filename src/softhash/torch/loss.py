@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softhash import checks
 from softhash.kernels import ragged
-from softhash.torch.pairs import owners, pair_logits
+from softhash.torch.pairs import Room, owners, pair_logits
 from softhash.types import Sample
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -28,6 +28,7 @@ def sampled_softmax_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, sample: Sample, *, reduction: str = "mean",
     class_weight: Tensor | None = None, label_smoothing: float = 0.0, smoothed_over: Tensor | None = None,
     sparse: bool = False, largest_weight: float | None = None, current: bool = False,
+    room: Room | None = None,
 ) -> Loss:  # fmt: skip
     """log Ẑ(x) − logit of the target, with Ẑ = Σ_{i drawn} exp(logit_i) / p_i and the target drawn with certainty.
 
@@ -49,6 +50,7 @@ def sampled_softmax_loss(
         largest_weight: cap on 1/p. It makes Ẑ too small, by the mass of the classes with a smaller p that
             were not drawn; None: no cap, no bias.
         current: whether sample.logits were computed with these very weights, which saves computing them again.
+        room: where the dense gradient of weight goes, so that each step need not ask for new memory; None: new memory.
 
     Returns:
         The loss, and log Ẑ (Q,) for terms of one's own, such as a z-loss.
@@ -68,7 +70,7 @@ def sampled_softmax_loss(
     offsets, ids, log_count, known = with_targets(sample, hidden, weight, bias, targets)
     if largest_weight is not None:
         log_count = log_count.clamp(min=-math.log(checks.number("largest_weight", largest_weight, least=1)))
-    logits = pair_logits(hidden, weight, bias, offsets, ids, known=known if current else None, sparse=sparse)
+    logits = pair_logits(hidden, weight, bias, offsets, ids, known=known if current else None, sparse=sparse, room=room)
     log_z = segment_logsumexp(logits - log_count.to(logits.dtype), offsets)
     losses = log_z - logits[offsets[1:] - 1]
     scale = torch.ones_like(losses) if class_weight is None else class_weight.to(losses.dtype)[targets]

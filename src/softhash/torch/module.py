@@ -13,6 +13,7 @@ from softhash import checks
 from softhash.torch import evaluation
 from softhash.torch.index import ADAPTIVE, TrainingIndex
 from softhash.torch.loss import REDUCTIONS, Loss, sampled_softmax_loss
+from softhash.torch.pairs import Room
 from softhash.torch.samplers import Factory, factory
 
 SMOOTHED_OVER = 1024
@@ -106,6 +107,7 @@ class SampledSoftmaxLoss(nn.Module):
         self.register_buffer("class_weight", None if class_weight is None else class_weight.detach().clone())
         self.settings = {"sampler": sampler, "refresh_every": refresh_every, **settings}
         self.index = self._new_index()
+        self._room = Room()
         self.reset_parameters()
 
     def _new_index(self) -> TrainingIndex:
@@ -170,7 +172,7 @@ class SampledSoftmaxLoss(nn.Module):
         return sampled_softmax_loss(
             hidden, self.weight, self.bias, targets, sample, reduction="none", class_weight=self.class_weight,
             label_smoothing=self.label_smoothing, smoothed_over=smoothed_over, sparse=self.sparse,
-            largest_weight=self.largest_weight, current=current,
+            largest_weight=self.largest_weight, current=current, room=self._room,
         )  # fmt: skip
 
     @torch.no_grad()
