@@ -12,6 +12,7 @@ import softhash as sh
 from cases import gaussian, queries_for
 from errors import fails
 from softhash.demo import true_log_z
+from softhash.kernels import gumbel
 from softhash.synthetic import lm_like
 from stats import assert_unbiased, rejects
 
@@ -65,6 +66,32 @@ def test_short_lists_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("listed", [3, 60])
+def test_maxima_name_their_classes(rank: int, listed: int) -> None:
+    """Among all classes and among those that share a code; with lists that end too soon and that do not."""
+    model = gaussian(400, 6)
+    queries = queries_for(model, 7)
+    logits, rng = naive.logits(model, queries).astype(np.float32), np.random.default_rng(0)
+    seeds = rng.integers(0, 2**63, 5).astype(np.uint64)
+    columns, noise = np.tile(np.arange(5, dtype=np.int32), (7, 1)), naive.gumbel_noise(seeds, 400)
+    projections, planes = (rng.standard_normal((n, 6)).astype(np.float32) for n in (7, 5))
+    for codes in (np.empty((400, 0), np.uint8), rng.integers(0, 4, (400, 3)).astype(np.uint8)):
+        width = 2 * codes.shape[1]
+        values, classes = gumbel.maxima(
+            logits, columns, seeds, gumbel.earliest(seeds, 400, listed), codes, projections[:, :width],
+            planes[:, :width].copy(), 2, rank,
+        )  # fmt: skip
+        for q in range(7):
+            for j in range(5):
+                bits = (projections[q, :width] + planes[j, :width] > 0).reshape(-1, 2) @ [1, 2]
+                found = np.flatnonzero((codes == bits).any(1)) if width else np.arange(400)
+                perturbed = (logits[q] + noise[j])[found]
+                wanted = found[np.argsort(-perturbed)[rank - 1]]
+                assert classes[q, j] == wanted
+                assert abs(values[q, j] - np.sort(perturbed)[-rank]) < 1e-5
+
+
 def test_inverse_is_unbiased_and_knows_its_error() -> None:
     """1/Ẑ averages to 1/Z over banks; Ẑ itself is too large by draws/(draws − 1), and the check sees it."""
     model, draws = gaussian(400, 8), 8

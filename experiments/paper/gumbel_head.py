@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,13 +18,13 @@ from softhash import checks
 from softhash.kernels import draws as random
 from softhash.kernels import gumbel
 from softhash.kernels import tables as codes
-from softhash.kernels._jit import inline, kernel, threads_for
 from softhash.lsh import simhash
-from softhash.lsh.tables import Tables
-from softhash.torch.pairs import frozen, pair_logits
+from softhash.torch.pairs import Room, frozen, pair_logits
 
 BITS, TABLES = 5, 16
 STEPS_BETWEEN_HASHES = 50
+LIST_LENGTH = 4
+"""Square roots of the vocabulary that are listed of each column's largest variables."""
 
 
 class GumbelLoss(nn.Module):
@@ -45,120 +44,64 @@ class GumbelLoss(nn.Module):
         super().__init__()
         self.weight, self.bias = nn.Parameter(torch.zeros(vocabulary, units)), nn.Parameter(torch.zeros(vocabulary))
         self.draws, self.bank, self.hashed, self.seed, self.step = draws, bank, hashed, seed, 0
-        by_class = np.empty((vocabulary, bank), np.float32)
-        gumbel.fill(checks.seeds(np.random.default_rng(seed), bank), 0, by_class)
-        self._noise = np.ascontiguousarray(by_class.T)
+        self._seeds = checks.seeds(np.random.default_rng(seed), bank)
+        self._earliest = gumbel.earliest(self._seeds, vocabulary, LIST_LENGTH * (1 + int(np.sqrt(vocabulary))))
+        self._codes = np.empty((vocabulary, 0), np.uint8)
+        self._room = Room()
         planes = simhash.planes(units + 1 + bank, BITS, TABLES, np.random.default_rng(seed))
-        self._planes, self._bias_plane, self._column_planes = np.split(planes, [units, units + 1])
+        self._planes, self._column_planes = planes[: units + 1], planes[units + 1 :]
+        if hashed:
+            noise = np.empty((vocabulary, bank), np.float32)
+            gumbel.fill(self._seeds, 0, noise)
+            self._of_noise = noise @ self._column_planes
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Mean over the contexts of the batch."""
         seeds = checks.seeds(np.random.default_rng([self.seed, self.step]), len(hidden))
         columns = random.without_replacement(seeds, self.draws, self.bank)
-        with torch.no_grad():
-            logits = nn.functional.linear(hidden, self.weight, self.bias).numpy()
-        find = self._among_retrieved if self.hashed else self._among_all
-        best = find(hidden.detach().numpy(), logits, columns)
+        if self.hashed and self.step % STEPS_BETWEEN_HASHES == 0:
+            self._hash()
+        winners = self._winners(hidden.detach(), columns)
         self.step += 1
-        return self._loss(hidden, targets, columns, best)
+        return self._loss(hidden, targets, columns, winners)
 
-    def _loss(self, hidden: Tensor, targets: Tensor, columns: NDArray, best: NDArray) -> Tensor:
+    def _loss(self, hidden: Tensor, targets: Tensor, columns: NDArray, winners: NDArray) -> Tensor:
         """log Ẑ from the classes that won, −1 where none was retrieved, less the logit of the target."""
         n_queries = len(hidden)
-        found = torch.from_numpy(best >= 0)
-        ids = torch.from_numpy(np.concatenate([np.maximum(best, 0), targets.numpy()[:, None]], axis=1)).long()
+        found = torch.from_numpy(winners >= 0)
+        classes = np.maximum(winners, 0)
+        noise = np.empty(columns.shape, np.float32)
+        gumbel.at(self._seeds[columns], classes, noise)
+        ids = torch.from_numpy(np.concatenate([classes, targets.numpy()[:, None]], axis=1)).long()
         offsets = torch.arange(n_queries + 1) * ids.shape[1]
-        logits = pair_logits(hidden, self.weight, self.bias, offsets, ids.flatten()).view(n_queries, -1)
-        perturbed = logits[:, :-1] + torch.from_numpy(self._noise[columns, np.maximum(best, 0)])
+        logits = pair_logits(hidden, self.weight, self.bias, offsets, ids.flatten(), room=self._room)
+        logits = logits.view(n_queries, -1)
+        perturbed = logits[:, :-1] + torch.from_numpy(noise)
         log_inverse = torch.where(found, -perturbed, -torch.inf).logsumexp(1) - found.sum(1).clamp(min=1).log()
         return (-log_inverse - logits[:, -1])[found.any(1)].mean()
 
-    def _among_all(self, hidden: NDArray, logits: NDArray, columns: NDArray) -> NDArray[np.int32]:
-        """Winners among all classes."""
-        return winners(logits, self._noise, columns)
+    @torch.no_grad()
+    def _winners(self, hidden: Tensor, columns: NDArray) -> NDArray[np.int32]:
+        """(Q, draws) the class of the largest perturbed logit: of all, or of those in the buckets of (x, 1, e_j)."""
+        logits = nn.functional.linear(hidden, self.weight, self.bias).numpy()
+        width = TABLES * BITS if self.hashed else 0
+        planes = np.ascontiguousarray(self._column_planes[:, :width])
+        projections = hidden.numpy() @ self._planes[:-1, :width] + self._planes[-1, :width]
+        return gumbel.maxima(
+            logits, columns, self._seeds, self._earliest, self._codes, projections, planes, BITS, rank=1
+        )[1]
 
-    def _among_retrieved(self, hidden: NDArray, logits: NDArray, columns: NDArray) -> NDArray[np.int32]:
-        """Winners among the classes in the buckets of (x, 1, e_j)."""
-        if self.step % STEPS_BETWEEN_HASHES == 0:
-            of_classes = frozen(self.weight) @ self._planes + np.outer(frozen(self.bias), self._bias_plane)
-            self._tables = Tables.build(_packed(of_classes + self._noise.T @ self._column_planes), BITS)
-        of_queries = hidden @ self._planes + self._bias_plane
-        projections = of_queries[:, None] + self._column_planes[columns]
-        first, last = self._tables.buckets(_packed(projections.reshape(columns.size, -1)))
-        return retrieved_winners(logits, self._noise, columns, first, last, self._tables.ids)
+    def _hash(self) -> None:
+        """Codes of (θ_y, b_y, G_y)."""
+        projections = frozen(self.weight) @ self._planes[:-1] + np.outer(frozen(self.bias), self._planes[-1])
+        packed = np.empty((TABLES, len(projections)), np.uint32)
+        codes.pack(projections + self._of_noise, BITS, packed)
+        self._codes = np.ascontiguousarray(packed.T, np.uint8)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The step, from which choices follow, and the tables, which are older."""
-        state: dict[str, Any] = {"step": self.step}
-        if self.hashed and self.step:
-            state["tables"] = [torch.from_numpy(part.view(np.int32)) for part in self._tables]
-        return state
+        """The step, from which choices follow, and the codes, which are older."""
+        return {"step": self.step, "codes": torch.from_numpy(self._codes)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Go on from there."""
-        self.step = state["step"]
-        if "tables" in state:
-            ids, starts, sorted_codes = (part.numpy() for part in state["tables"])
-            self._tables = Tables(ids, starts, sorted_codes.view(np.uint32))
-
-
-def _packed(projections: NDArray) -> NDArray[np.uint32]:
-    """Codes (TABLES, n)."""
-    out = np.empty((TABLES, len(projections)), np.uint32)
-    codes.pack(projections, BITS, out)
-    return out
-
-
-@inline
-def largest_sum(logits, q, noise, j):
-    """The largest logits[q, y] + noise[j, y]; a loop that vectorises."""
-    best = np.float32(-3e38)
-    for y in range(logits.shape[1]):
-        best = max(best, logits[q, y] + noise[j, y])
-    return best
-
-
-@kernel(fastmath=False)
-def _winners(logits, noise, columns, out):
-    for q in numba.prange(columns.shape[0]):
-        for k in range(columns.shape[1]):
-            j = columns[q, k]
-            best = largest_sum(logits, q, noise, j)
-            y = 0
-            while logits[q, y] + noise[j, y] != best and y < logits.shape[1] - 1:
-                y += 1
-            out[q, k] = y
-
-
-def winners(logits: NDArray, noise: NDArray, columns: NDArray) -> NDArray[np.int32]:
-    """(Q, draws) the class of the largest logits[q, y] + noise[columns[q, k], y]."""
-    out = np.empty(columns.shape, np.int32)
-    with threads_for(len(columns)):
-        _winners(logits, noise, columns, out)
-    return out
-
-
-@kernel(fastmath=False)
-def _retrieved_winners(logits, noise, columns, first, last, ids, out):
-    for q in numba.prange(columns.shape[0]):
-        for k in range(columns.shape[1]):
-            j = columns[q, k]
-            best = -np.inf
-            out[q, k] = -1
-            for t in range(ids.shape[0]):
-                for slot in range(first[q * columns.shape[1] + k, t], last[q * columns.shape[1] + k, t]):
-                    y = ids[t, slot]
-                    value = logits[q, y] + noise[j, y]
-                    if value > best:
-                        best = value
-                        out[q, k] = y
-
-
-def retrieved_winners(
-    logits: NDArray, noise: NDArray, columns: NDArray, first: NDArray, last: NDArray, ids: NDArray
-) -> NDArray[np.int32]:
-    """The same among the classes in buckets ids[t, first[q·draws + k, t]:last[…]]; −1 where there are none."""
-    out = np.empty(columns.shape, np.int32)
-    with threads_for(len(columns)):
-        _retrieved_winners(logits, noise, columns, first, last, ids, out)
-    return out
+        self.step, self._codes = state["step"], state["codes"].numpy()

@@ -69,7 +69,7 @@ class ExactGumbel:
         maxima = np.empty(columns.shape)
         for which, logits in logit_batches(self.model, queries, LOGIT_BYTES):
             projections = np.empty((len(logits), 0), np.float32)
-            maxima[which] = gumbel.maxima(
+            maxima[which], _ = gumbel.maxima(
                 logits, columns[which], self._seeds, self._earliest, self._everyone, projections, self._no_planes,
                 0, self.rank,
             )  # fmt: skip
@@ -168,7 +168,7 @@ class MipsGumbel:
     def _by_product(self, queries, columns) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         maxima, projections = np.empty(columns.shape), self._project(queries)
         for which, logits in logit_batches(self.model, queries, LOGIT_BYTES):
-            maxima[which] = gumbel.maxima(
+            maxima[which], _ = gumbel.maxima(
                 logits, columns[which], self._seeds, self._earliest, self._codes, projections[which],
                 self._column_planes, self.bits, 1,
             )  # fmt: skip

@@ -36,12 +36,26 @@ def admitted(member_codes, y, codes):
     return found
 
 
+@exact_inline
+def variable(seed, y):
+    """G of class y in a column."""
+    return -np.log(-np.log1p(-chance(seed, y)))
+
+
 @kernel(parallel=False, fastmath=False)
 def fill(seeds, first, out):
     """out[i, j] = G of class first + i in column j."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            out[i, j] = -np.log(-np.log1p(-chance(seeds[j], first + i)))
+            out[i, j] = variable(seeds[j], first + i)
+
+
+@kernel(parallel=False, fastmath=False)
+def at(seeds, classes, out):
+    """out[q, k] = G of a class in the column of seed seeds[q, k]."""
+    for q in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[q, k] = variable(seeds[q, k], classes[q, k])
 
 
 @kernel(fastmath=False)
@@ -72,41 +86,51 @@ def earliest(seeds: NDArray[np.uint64], n: int, count: int) -> NDArray[np.int32]
 
 @exact_inline
 def exhaustive(logits, q, seed, member_codes, codes, rank):
-    """The largest (rank 1) or second largest logit + G over admitted classes, by trying all; -inf if there is none."""
+    """The largest (rank 1) or second largest logit + G over admitted classes, by trying all, and its class."""
     first = -np.inf
     second = -np.inf
+    winner = NO_CLASS
+    runner_up = NO_CLASS
     for y in range(logits.shape[1]):
         if admitted(member_codes, y, codes):
-            value = np.float64(logits[q, y]) - np.log(-np.log1p(-chance(seed, y)))
+            value = np.float64(logits[q, y]) + variable(seed, y)
             if value > first:
                 second = first
+                runner_up = winner
                 first = value
+                winner = y
             elif value > second:
                 second = value
-    return first if rank == 1 else second
+                runner_up = y
+    return (first, winner) if rank == 1 else (second, runner_up)
 
 
 @exact_inline
 def try_head(seed, head, n_head, scale, member_codes, codes, rank):
-    """The two least E·scale over admitted classes of the head."""
+    """The two least E·scale over admitted classes of the head, and these classes."""
     first = np.inf
     second = np.inf
+    winner = NO_CLASS
+    runner_up = NO_CLASS
     for k in range(n_head):
         v = chance(seed, head[k])
         if v * scale[k] < (first if rank == 1 else second) and admitted(member_codes, head[k], codes):
             value = -np.log1p(-v) * scale[k]
             if value < first:
                 second = first
+                runner_up = winner
                 first = value
+                winner = head[k]
             elif value < second:
                 second = value
-    return first, second
+                runner_up = head[k]
+    return first, second, winner, runner_up
 
 
 @exact_inline
 def perturbed_maximum(logits, q, seed, earliest, j, cut, top, head, n_head, scale, member_codes, codes, rank):
-    """The largest or second largest logit + G over admitted classes."""
-    first, second = try_head(seed, head, n_head, scale, member_codes, codes, rank)
+    """The largest or second largest logit + G over admitted classes, and its class."""
+    first, second, winner, runner_up = try_head(seed, head, n_head, scale, member_codes, codes, rank)
     reach = np.exp(top - cut)
     for k in range(earliest.shape[1]):
         y = earliest[j, k]
@@ -117,14 +141,17 @@ def perturbed_maximum(logits, q, seed, earliest, j, cut, top, head, n_head, scal
         if e * reach >= limit:
             if limit == np.inf:
                 break
-            return top - np.log(limit)
+            return top - np.log(limit), winner if rank == 1 else runner_up
         if logits[q, y] <= cut and admitted(member_codes, y, codes):
             value = e * np.exp(top - np.float64(logits[q, y]))
             if value < first:
                 second = first
+                runner_up = winner
                 first = value
+                winner = y
             elif value < second:
                 second = value
+                runner_up = y
     return exhaustive(logits, q, seed, member_codes, codes, rank)
 
 
@@ -140,7 +167,9 @@ def query_codes(projections, q, planes, j, bits, codes):
 
 
 @kernel(fastmath=False)
-def _maxima(logits, columns, seeds, earliest, member_codes, projections, planes, bits, rank, n_head, n_chunks, out):
+def _maxima(
+    logits, columns, seeds, earliest, member_codes, projections, planes, bits, rank, n_head, n_chunks, out, won
+):
     n_queries, n = logits.shape
     for c in numba.prange(n_chunks):
         sample = np.empty(select.SAMPLE_ROOM, np.float32)
@@ -158,7 +187,7 @@ def _maxima(logits, columns, seeds, earliest, member_codes, projections, planes,
             for k in range(columns.shape[1]):
                 j = columns[q, k]
                 query_codes(projections, q, planes, j, bits, codes)
-                out[q, k] = perturbed_maximum(
+                out[q, k], won[q, k] = perturbed_maximum(
                     logits, q, seeds[j], earliest, j, cut, top, head, count, scale, member_codes, codes, rank
                 )
 
@@ -166,8 +195,8 @@ def _maxima(logits, columns, seeds, earliest, member_codes, projections, planes,
 def maxima(
     logits: NDArray, columns: NDArray, seeds: NDArray, earliest: NDArray, member_codes: NDArray,
     projections: NDArray, planes: NDArray, bits: int, rank: int,
-) -> NDArray[np.float64]:  # fmt: skip
-    """(Q, draws) the `rank`-th largest logit + G over the classes that share a code with (x_q, e_j), j = columns[q, k].
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:  # fmt: skip
+    """The `rank`-th largest logit + G over the classes that share a code with (x_q, e_j), j = columns[q, k].
 
     Args:
         logits: float32[Q, N].
@@ -176,12 +205,17 @@ def maxima(
         earliest: int32[columns, m], from `earliest`.
         member_codes: uint32[N, L]; with L = 0 every class takes part.
         projections: float32[Q, L·bits] of the queries, and planes float32[columns, L·bits] of the columns.
+
+    Returns:
+        The maxima (Q, draws) and their classes; -inf and −1 where there is none.
     """
-    out = np.empty(columns.shape)
+    out, won = np.empty(columns.shape), np.empty(columns.shape, np.int32)
     n_head = max(1, int(np.sqrt(logits.shape[1])))
     with threads_for(columns.size // 16) as n_chunks:
-        _maxima(logits, columns, seeds, earliest, member_codes, projections, planes, bits, rank, n_head, n_chunks, out)
-    return out
+        _maxima(
+            logits, columns, seeds, earliest, member_codes, projections, planes, bits, rank, n_head, n_chunks, out, won
+        )
+    return out, won
 
 
 @kernel(fastmath=False)
@@ -200,7 +234,7 @@ def _bucket_maxima(rows, bias, queries, columns, seeds, first_slot, last_slot, i
                             owner[y] = q
                             logit[y] = dot(rows, y, queries, q) + bias[y if bias.shape[0] > 1 else 0]
                             scored[q] += 1
-                        best = max(best, np.float64(logit[y]) - np.log(-np.log1p(-chance(seeds[columns[q, k]], y))))
+                        best = max(best, np.float64(logit[y]) + variable(seeds[columns[q, k]], y))
                 out[q, k] = best
 
 
