@@ -42,6 +42,11 @@ def read(name: str, quick: bool = False) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def exists(name: str) -> bool:
+    """Whether results/name.csv has been measured."""
+    return (RESULTS / f"{name}.csv").exists()
+
+
 def provenance() -> dict[str, str]:
     """Date, commit (with + where files differ from it), machine and command."""
     changed = _git("status", "--porcelain", "--", "src", "experiments/**.py")

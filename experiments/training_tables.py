@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments import record, tables
+from experiments.paper import plot
 from experiments.paper.heads import CELLS, VARIANTS
 
 ROOT = Path(__file__).parents[1]
 Rows = Sequence[Mapping[str, str]]
-EPOCHS_SHOWN = ("1", "2", "3", "5", "10")
 
 
 def found(names: Sequence[str]) -> list[dict[str, str]]:
     """The rows of the CSV files that are there."""
-    rows: list[dict[str, str]] = []
     for name in names:
-        try:
-            rows += record.read(name)
-        except FileNotFoundError:
+        if not record.exists(name):
             print(f"skipped: {name}.csv is not there; measure it first")
-    return rows
+    return [row for name in names if record.exists(name) for row in record.read(name)]
 
 
 def with_origin(rows: Rows, columns: Sequence[str], source: Rows) -> str:
@@ -29,25 +26,46 @@ def with_origin(rows: Rows, columns: Sequence[str], source: Rows) -> str:
     return f"{tables.markdown(rows, columns)}\n\n{tables.origin(source, machine=True)}" if rows else "Not measured yet."
 
 
-def table1() -> str:
-    """Perplexities on the test text at the end of some epochs, and relative to standard at the last common one."""
-    rows = found([f"paper-table1-ptb-{method}" for method in CELLS])
-    at = {(row["method"], row["epoch"]): float(row["test_perplexity"]) for row in rows}
+def table1(dataset: str) -> str:
+    """Perplexities of the test text: where that of the validation text was least, and in the end."""
+    rows = found([f"paper-table1-{dataset}-{method}" for method in CELLS])
+    runs = {method: [row for row in rows if row["method"] == method] for method in CELLS}
     shown = []
-    for method, cell in CELLS.items():
-        epochs = [epoch for epoch in EPOCHS_SHOWN if (method, epoch) in at]
-        common = [epoch for epoch in epochs if ("standard", epoch) in at]
-        if epochs:
-            values = {f"test, epoch {epoch}": f"{at[method, epoch]:.1f}" for epoch in epochs}
-            relative = {
-                "relative": f"{at[method, common[-1]] / at['standard', common[-1]]:.3f} (epoch {common[-1]})"
-            } if common else {}  # fmt: skip
-            mine = [row for row in rows if row["method"] == method]
-            each = 1000 * float(mine[-1]["cpu_seconds"]) / float(mine[-1]["step"])
-            shown.append({"output layer": cell.label, **values, **relative, "ms per step, one thread": f"{each:.0f}"})
-    columns = dict.fromkeys(column for row in shown for column in row)
-    order = ["output layer", *sorted((c for c in columns if c.startswith("test")), key=lambda c: int(c.split()[-1]))]
-    return with_origin(shown, [*order, "relative", "ms per step, one thread"], rows)
+    for method, run in runs.items():
+        if run:
+            best, reference_best = least(run), least(runs["standard"] or run)
+            last = run[-1]
+            then = [row for row in runs["standard"] if row["step"] == last["step"]]
+            shown.append({
+                "output layer": CELLS[method].label,
+                "best": perplexity(best), "to the best standard": ratio(best, reference_best),
+                "last": perplexity(last), "to standard then": ratio(last, then[0]) if then else "",
+                "ms per step": f"{milliseconds_per_step(run):.0f}",
+            })  # fmt: skip
+    return with_origin(shown, list(shown[0]) if shown else [], rows)
+
+
+def least(run: Rows) -> Mapping[str, str]:
+    """The row of the least perplexity of the validation text."""
+    return min(run, key=lambda row: float(row["valid_perplexity"]))
+
+
+def perplexity(row: Mapping[str, str]) -> str:
+    """Of the test text, and when."""
+    return f"{float(row['test_perplexity']):.1f} (epoch {row['epoch']})"
+
+
+def ratio(row: Mapping[str, str], reference: Mapping[str, str]) -> str:
+    """Of two perplexities."""
+    return f"×{float(row['test_perplexity']) / float(reference['test_perplexity']):.3f}"
+
+
+def milliseconds_per_step(run: Rows) -> float:
+    """Over the last stretch between two evaluations, the model and the optimiser included."""
+    before, last = ([{"cpu_seconds": "0", "step": "0"}, *run])[-2:]
+    return (
+        1000 * (float(last["cpu_seconds"]) - float(before["cpu_seconds"])) / (int(last["step"]) - int(before["step"]))
+    )
 
 
 def stability() -> str:
@@ -76,15 +94,16 @@ def plain(name: str, columns: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Put every table in its place."""
+    """Draw the picture and put every table in its place."""
+    print(*plot.figure_training())
     full = ("classes", "dim", "method", "ms_per_step", "times_exact", "beyond_mib")
     made = {
-        "table1": table1(), "stability": stability(), "speed": speed(full),
+        "table1-ptb": table1("ptb"), "table1-text8": table1("text8"), "stability": stability(), "speed": speed(full),
         "gradient": plain("training-gradient", ("sampler", "draws", "cosine_of_mean", "cosine_of_one")),
         "floor": plain("lsh-floor", ("method", "scored", "error", "error_sd")),
     }  # fmt: skip
     tables.place(ROOT / "docs" / "training.md", made)
-    tables.place(ROOT / "README.md", {"training": speed(full[:5])})
+    tables.place(ROOT / "README.md", {"training": speed(full[:5]), "perplexity": table1("ptb")})
 
 
 if __name__ == "__main__":
