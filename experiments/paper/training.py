@@ -132,7 +132,8 @@ class Run:
             "dataset": recipe.dataset, "method": self.plan.method, "step": self.step,
             "epoch": self.step / recipe.steps, "cpu_seconds": self.seconds,
             "train_loss": self.losses[0] / self.losses[1],
-            "valid_perplexity": self.perplexity(self.text.valid[:VALIDATION_WORDS]), "test_perplexity": self.perplexity(self.text.test),
+            "valid_perplexity": self.perplexity(self.text.valid[:VALIDATION_WORDS]),
+            "test_perplexity": self.perplexity(self.text.test),
         }  # fmt: skip
         self.rows.append(row)
         self.losses = (0.0, 0)
