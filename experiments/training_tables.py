@@ -45,6 +45,24 @@ def table1(dataset: str) -> str:
     return with_origin(shown, list(shown[0]) if shown else [], rows)
 
 
+def beside_the_paper() -> str:
+    """The last perplexities of the test text in the shape of the paper's table, relative to standard at the same step."""
+    methods = ("standard", "lsh", "uniform", "gumbel", "mips-gumbel", "sketch-200", "sketch-50")
+    shown, source = [], []
+    for dataset, name in plot.NAMES.items():
+        rows = found([f"paper-table1-{dataset}-{method}" for method in methods])
+        reference = {row["step"]: row for row in rows if row["method"] == "standard"}
+        line = {"text": name}
+        for method in methods:
+            last = next((row for row in reversed(rows) if row["method"] == method), None)
+            if last is not None:
+                relative = f", {ratio(last, reference[last['step']])}" if last["step"] in reference else ""
+                line[CELLS[method].label] = perplexity(last) + relative
+        shown.append(line)
+        source += rows
+    return with_origin(shown, ["text", *(CELLS[method].label for method in methods)], source)
+
+
 def least(run: Rows) -> Mapping[str, str]:
     """The row of the least perplexity of the validation text."""
     return min(run, key=lambda row: float(row["valid_perplexity"]))
@@ -103,6 +121,7 @@ def main() -> None:
         "floor": plain("lsh-floor", ("method", "scored", "error", "error_sd")),
     }  # fmt: skip
     tables.place(ROOT / "docs" / "training.md", made)
+    tables.place(ROOT / "docs" / "reproduction.md", {"table1": beside_the_paper()})
     tables.place(ROOT / "README.md", {"training": speed(full[:5]), "perplexity": table1("ptb")})
 
 
