@@ -46,7 +46,7 @@ def table1(dataset: str) -> str:
 
 
 def beside_the_paper() -> str:
-    """The last perplexities of the test text in the shape of the paper's table, relative to standard at the same step."""
+    """The last perplexities of the test text as the paper's table has them, relative to standard at the same step."""
     methods = ("standard", "lsh", "uniform", "gumbel", "mips-gumbel", "sketch-200", "sketch-50")
     shown, source = [], []
     for dataset, name in plot.NAMES.items():
