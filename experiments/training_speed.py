@@ -31,7 +31,7 @@ KEEPS_MEMORY = "glibc.malloc.mmap_threshold=536870912:glibc.malloc.trim_threshol
 """GLIBC_TUNABLES with which freed arrays of less than 512 MiB stay with the process: new ones need not be cleared by
 the operating system at every step. At 44 000 classes it speeds up the rival by a sixth."""
 SETTLED_AFTER = {True: 151, False: 3}
-"""Steps before the clock starts, ours and the rival's: two early rebuilds are then over."""
+"""Steps before the clock starts, ours and the rival's: early rebuilds are then over."""
 
 
 class Shape(NamedTuple):

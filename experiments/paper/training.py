@@ -25,7 +25,8 @@ from experiments.paper.lm import LanguageModel, Recipe, windows
 from softhash.torch import clip_grad_norm_
 
 STEPS_PER_REPORT = 25
-EVALUATIONS_PER_EPOCH = {"table1": 1, "stability": 2}
+JUDGED_AFTER = {"table1": (1, 2, 3, 5, 10), "stability": (0.5, 1)}
+"""Epochs."""
 VALIDATION_WORDS = 75_000
 """Penn Treebank has fewer; those of text8 would take as long as its test text."""
 STUDIES = {"table1": CELLS, "stability": VARIANTS}
@@ -162,7 +163,7 @@ def start_alike(head: Head, body: LanguageModel) -> None:
 def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: int = 200) -> list[dict[str, Any]]:
     """Train to the end of the plan, from the last checkpoint if there is one; the rows measured on the way."""
     run = Run(plan, text)
-    stretch = max(1, plan.recipe.steps // EVALUATIONS_PER_EPOCH[plan.study])
+    judged_after = {max(1, int(plan.recipe.steps * epochs)) for epochs in JUDGED_AFTER[plan.study]} | {plan.steps}
     begun, first, losses = time.perf_counter(), run.step, []
     with stopping_politely() as asked_to_stop:
         for words, targets in minibatches(text, plan.recipe, run.step, plan.steps):
@@ -174,7 +175,7 @@ def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: in
                 break
             if run.step % STEPS_PER_REPORT == 0:
                 say(progress(run, first, begun, losses))
-            if run.step % stretch == 0 or run.step == plan.steps:
+            if run.step in judged_after:
                 row = run.measure()
                 say(f"{plan.name}: epoch {row['epoch']:.2f}, valid {row['valid_perplexity']:.1f}, "
                     f"test {row['test_perplexity']:.1f}")  # fmt: skip

@@ -26,8 +26,8 @@ WORSE = 1.3
 class TrainingIndex:
     """A sampler that follows a weight matrix.
 
-    At each refresh the rows are indexed anew. At some of them, at growing intervals, everything is: the sampler
-    is built again with the queries seen last, because contexts change as a model learns.
+    At each refresh the rows are indexed anew. At doubling intervals from the first step on, everything is: the sampler
+    is built again with the queries seen last, because contexts change as a model learns, and most so at the beginning.
 
     Args:
         build: makes the sampler.
@@ -75,7 +75,7 @@ class TrainingIndex:
             self._restore(weight, bias)
         if self.sampler is None or self.step >= self.rebuilt + self.rebuild_after:
             self.sampler = self.build(_model(weight, bias), self.seen)
-            self.rebuild_after = max(self._wait(), min(2 * self.rebuild_after, LONGEST_UNTIL_REBUILT))
+            self.rebuild_after = max(1, min(2 * self.rebuild_after, LONGEST_UNTIL_REBUILT))
             self.rebuilt = self.refreshed = self.step
             self._address = weight.data_ptr()
         elif self._due() or (live and self._address != weight.data_ptr()):
@@ -90,9 +90,6 @@ class TrainingIndex:
         _refuse_not_finite(weight)
         renew(self.sampler)
         self.refreshed = self.step
-
-    def _wait(self) -> int:
-        return LEAST_WAIT if self.refresh_every == ADAPTIVE else int(self.refresh_every)
 
     def _due(self) -> bool:
         age = self.step - self.refreshed
