@@ -34,10 +34,17 @@ Head: TypeAlias = Standard | SampledSoftmaxLoss | GumbelLoss
 
 
 class Cell(NamedTuple):
-    """One cell of table 1: what it is called there, and its output layer for (dataset, units, vocabulary)."""
+    """One cell of table 1.
+
+    Attributes:
+        label: what it is called there.
+        build: its output layer for (dataset, units, vocabulary).
+        shaken: seed of a disturbance of the initial output layer by a thousandth; None: not disturbed.
+    """
 
     label: str
     build: Callable[[str, int, int], Head]
+    shaken: int | None = None
 
 
 def _sampled(sampler: str, size: int | None = None, **settings) -> Callable[[str, int, int], Head]:
@@ -85,6 +92,7 @@ def _warmed_up(builds: int) -> Callable[[str, int, int], Head]:
 
 VARIANTS = {
     "standard": CELLS["standard"],
+    "standard-shaken": CELLS["standard"]._replace(label="Standard, first weights shaken by a thousandth", shaken=1),
     "prior": CELLS["prior"],
     "sketch-200": CELLS["sketch-200"],
     "lsh": CELLS["lsh"],

@@ -29,6 +29,7 @@ JUDGED_AFTER = {"table1": (1, 2, 3, 5, 10), "stability": (0.5, 1)}
 """Epochs."""
 VALIDATION_WORDS = 75_000
 """Penn Treebank has fewer; those of text8 would take as long as its test text."""
+SHAKE = 1e-3
 STUDIES = {"table1": CELLS, "stability": VARIANTS}
 
 
@@ -85,6 +86,8 @@ class Run:
         self.body = LanguageModel(recipe)
         self.head = plan.cell.build(recipe.dataset, recipe.units, recipe.vocabulary)
         start_alike(self.head, self.body)
+        if plan.cell.shaken is not None:
+            shake(self.head, SHAKE * recipe.initial, plan.cell.shaken)
         self.parameters = [*self.body.parameters(), *self.head.parameters()]
         vectors, *others = self.parameters
         groups = [{"params": [vectors]}, {"params": others, "fused": True}]  # sparse gradients cannot be fused
@@ -158,6 +161,14 @@ def start_alike(head: Head, body: LanguageModel) -> None:
         for own, first in zip(head.parameters(), body.output.parameters(), strict=True):
             own.copy_(first)
     del body.output
+
+
+@torch.no_grad()
+def shake(head: Head, by: float, seed: int) -> None:
+    """Disturb an output layer, to see how far training runs that should agree come out apart."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in head.parameters():
+        parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=by)
 
 
 def train(plan: Plan, text: Text, say: lm.Progress = print, checkpoint_every: int = 200) -> list[dict[str, Any]]:
