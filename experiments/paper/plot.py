@@ -36,7 +36,6 @@ TRAINED = {
     "sketch-200": STYLE["Sketch"],
     "sketch-50": ("#2f7d3b", "D", "--"),
 }
-PERPLEXITY_SHOWN = 2000
 MEASURES = {"error": "mean |log Ẑ − log Z|, nats", "relative": "mean |Ẑ − Z| / Z"}
 NAMES = {"ptb": "Penn Treebank", "text8": "text8"}
 
@@ -81,7 +80,6 @@ def figure_training() -> list[Path]:
                     markersize=8 if marker == "*" else 4, label=CELLS[method].label,
                 )  # fmt: skip
         _logarithmic(axes)
-        axes.set_ylim(top=min(PERPLEXITY_SHOWN, axes.get_ylim()[1]))
         axes.set_title(NAMES[dataset], fontsize=10)
         axes.set(xlabel="minutes of training on one thread", ylabel="perplexity of the test text")
     handles = {
