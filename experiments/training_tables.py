@@ -58,7 +58,7 @@ def beside_the_paper() -> str:
             if run and standard:
                 then = [row for row in standard if row["step"] == run[-1]["step"]]
                 relative = f" {ratio(run[-1], then[0])}" if then else ""
-                best = f"{float(least(run)['test_perplexity']):.1f} {ratio(least(run), least(standard))}"
+                best = f"{perplexity(least(run))} {ratio(least(run), least(standard))}"
                 line[CELLS[method].label] = f"{best}; {perplexity(run[-1])}{relative}"
         shown.append(line)
         source += rows
@@ -72,12 +72,15 @@ def least(run: Rows) -> Mapping[str, str]:
 
 def perplexity(row: Mapping[str, str]) -> str:
     """Of the test text, and when."""
-    return f"{float(row['test_perplexity']):.1f} (epoch {row['epoch']})"
+    value = float(row["test_perplexity"])
+    shown = f"{value:.1f}" if value < plot.PERPLEXITY_SHOWN else f"diverged, {value:.0e}"
+    return f"{shown} (epoch {row['epoch']})"
 
 
 def ratio(row: Mapping[str, str], reference: Mapping[str, str]) -> str:
     """Of two perplexities."""
-    return f"×{float(row['test_perplexity']) / float(reference['test_perplexity']):.3f}"
+    value = float(row["test_perplexity"])
+    return f"×{value / float(reference['test_perplexity']):.3f}" if value < plot.PERPLEXITY_SHOWN else ""
 
 
 def milliseconds_per_step(run: Rows) -> float:

@@ -40,6 +40,10 @@ MEASURES = {"error": "mean |log Ẑ − log Z|, nats", "relative": "mean |Ẑ �
 NAMES = {"ptb": "Penn Treebank", "text8": "text8"}
 
 
+PERPLEXITY_SHOWN = 3000
+"""Beyond it a run has diverged."""
+
+
 def figure_accuracy(dataset: str, quick: bool = False) -> list[Path]:
     """Both errors against the number of samples."""
     rows = record.read(f"paper-accuracy-{dataset}", quick)
@@ -80,6 +84,7 @@ def figure_training() -> list[Path]:
                     markersize=8 if marker == "*" else 4, label=CELLS[method].label,
                 )  # fmt: skip
         _logarithmic(axes)
+        axes.set_ylim(top=min(PERPLEXITY_SHOWN, axes.get_ylim()[1]))
         axes.set_title(NAMES[dataset], fontsize=10)
         axes.set(xlabel="minutes of training on one thread", ylabel="perplexity of the test text")
     handles = {
